@@ -1,13 +1,11 @@
 //! The passive side: ACCEPT, REJECT, and NOTIFY.
 
-use std::time::Duration;
-
 use crate::command::{ConnParam, Ece};
-use crate::connection::{Cm, answer_time};
+use crate::connection::answer_time;
 use crate::errno::Errno;
 use crate::event::EventKind;
 use crate::file::File;
-use crate::id::{Id, QPT_XRC_TGT, State, Wait};
+use crate::id::{Cm, Id, QPT_XRC_TGT, State, Wait};
 use crate::manager::Manager;
 use crate::wire::{Body, Rep, SidrRep, reason, status};
 
@@ -26,7 +24,6 @@ impl Manager {
         uid: u64,
         param: &ConnParam,
         ece: Ece,
-        now: Duration,
     ) -> Result<(), Errno> {
         let (id, _) = self.id_with_device(file, number)?;
         if id.state != State::Connect {
@@ -37,7 +34,7 @@ impl Manager {
             id.connection.qpn = param.qp_num & 0xff_ffff;
             id.connection.srq = param.srq != 0;
         } else if !id.is_ud() {
-            return self.establish(number, now);
+            return self.establish(number);
         }
         let answer = if id.is_ud() {
             id.accept_datagrams(valid.then_some(param), ece).map(|rep| Body::SidrRep(Box::new(rep)))
@@ -48,7 +45,7 @@ impl Manager {
         let time = answer_time(id.packet_life_time());
         match answer {
             Err(errno) => {
-                self.reject_anyway(number, now);
+                self.reject_anyway(number);
                 return Err(errno);
             }
             Ok(body) => self.say(number, body),
@@ -56,7 +53,7 @@ impl Manager {
         if is_ud {
             self.reset(number);
         } else {
-            self.set_alarm(number, Some((now + time, Wait::Answer)));
+            self.set_alarm(number, Some((self.now + time, Wait::Answer)));
         }
         let id = self.id(file, number)?;
         if !is_ud {
@@ -68,29 +65,22 @@ impl Manager {
         Ok(())
     }
 
-    pub(crate) fn reject(
-        &mut self,
-        file: File,
-        number: u32,
-        why: u8,
-        data: &[u8],
-        now: Duration,
-    ) -> Result<(), Errno> {
+    pub(crate) fn reject(&mut self, file: File, number: u32, why: u8, data: &[u8]) -> Result<(), Errno> {
         let why = match why.into() {
             0 | reason::CONSUMER_DEFINED => reason::CONSUMER_DEFINED,
             reason::VENDOR_OPTION_NOT_SUPPORTED => reason::VENDOR_OPTION_NOT_SUPPORTED,
             _ => return Err(Errno::EINVAL),
         };
         self.id_with_device(file, number)?;
-        self.refuse(number, why, data, now)
+        self.refuse(number, why, data)
     }
 
     /// What the kernel does with a connection whose ACCEPT fails.
-    pub(crate) fn reject_anyway(&mut self, number: u32, now: Duration) {
-        let _nothing_to_reject = self.refuse(number, reason::CONSUMER_DEFINED, &[], now);
+    pub(crate) fn reject_anyway(&mut self, number: u32) {
+        let _nothing_to_reject = self.refuse(number, reason::CONSUMER_DEFINED, &[]);
     }
 
-    fn refuse(&mut self, number: u32, why: u16, data: &[u8], now: Duration) -> Result<(), Errno> {
+    fn refuse(&mut self, number: u32, why: u16, data: &[u8]) -> Result<(), Errno> {
         let id = self.ids.get(&number).ok_or(Errno::ENOENT)?;
         let cm = id.connection.cm;
         if cm == Cm::None {
@@ -116,7 +106,7 @@ impl Manager {
             }
             Cm::RepSent => {
                 self.say(number, Body::Rej(Box::new(rej)));
-                self.enter_timewait(number, now);
+                self.enter_timewait(number);
             }
             _ => return Err(Errno::EINVAL),
         }

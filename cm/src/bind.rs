@@ -1,11 +1,11 @@
 //! BIND: an id gets its own address, and a port.
 
-use crate::address::{Address, Family, PortSpace};
+use crate::address::{Address, PortSpace};
 use crate::errno::Errno;
 use crate::file::File;
 use crate::id::State;
 use crate::manager::Manager;
-use crate::world::World;
+use crate::world::{Action, World};
 
 /// The part of a service id that names the port space.
 const SERVICE_SPACE: u64 = 0xffff_ffff_ffff_0000;
@@ -44,9 +44,6 @@ impl Manager {
         {
             return Err(Errno::EINVAL);
         }
-        if family == Family::Ib && !world.native_addresses() {
-            return Err(Errno::ENODEV);
-        }
         // What is refused below leaves the id with the addresses that were tried, as on Linux.
         id.source = address;
         let mut device = None;
@@ -84,6 +81,15 @@ impl Manager {
         id.reserved = Some(space);
         id.state = State::AddrBound;
         Ok(())
+    }
+
+    /// Says what an id's reservation, if it has one, is now.
+    pub(crate) fn update(&mut self, number: u32) {
+        let Some(id) = self.ids.get(&number) else { return };
+        if let Some(space) = id.reserved {
+            let binding = id.binding(space);
+            self.act(Action::Update { id: number, binding });
+        }
     }
 }
 

@@ -1,14 +1,12 @@
 //! CONNECT, and what the active side hears.
 
-use std::time::Duration;
-
 use crate::address::{Address, IbAddress, PortSpace};
 use crate::command::{ConnParam, Ece};
-use crate::connection::{Cm, answer_time, sidr_time};
+use crate::connection::{answer_time, sidr_time};
 use crate::errno::Errno;
 use crate::event::{EventKind, Param, UdParam};
 use crate::file::File;
-use crate::id::{Id, QPT_RC, QPT_UC, QPT_XRC_INI, State, Wait};
+use crate::id::{Cm, Id, QPT_RC, QPT_UC, QPT_XRC_INI, State, Wait};
 use crate::manager::Manager;
 use crate::wire::{self, Body, IpHeader, Mad, Rej, Rep, Req, SidrRep, SidrReq, reason, status};
 use crate::world::{Action, Destination, Device};
@@ -24,7 +22,6 @@ impl Manager {
         number: u32,
         param: &ConnParam,
         ece: Ece,
-        now: Duration,
     ) -> Result<(), Errno> {
         if param.valid == 0 {
             return Err(Errno::EINVAL);
@@ -73,16 +70,16 @@ impl Manager {
             address => Destination { address, space, service: c.service },
         };
         let message = wire::encode(&Mad { transaction: c.transaction, body });
-        self.set_alarm(number, Some((now + time, Wait::Answer)));
+        self.set_alarm(number, Some((self.now + time, Wait::Answer)));
         self.act(Action::Connect { link, file, from, to, message });
         Ok(())
     }
 
     /// ACCEPT without parameters on the active side: the program has its queue pair ready.
-    pub(crate) fn establish(&mut self, number: u32, now: Duration) -> Result<(), Errno> {
+    pub(crate) fn establish(&mut self, number: u32) -> Result<(), Errno> {
         let Some(id) = self.ids.get_mut(&number) else { return Err(Errno::ENOENT) };
         if id.connection.cm != Cm::RepRcvd {
-            self.reject_anyway(number, now);
+            self.reject_anyway(number);
             return Err(Errno::EINVAL);
         }
         id.connection.cm = Cm::Established;
@@ -132,19 +129,19 @@ impl Manager {
     }
 
     /// A refusal, of either side's message.
-    pub(crate) fn rej_came(&mut self, number: u32, rej: &Rej, now: Duration) {
+    pub(crate) fn rej_came(&mut self, number: u32, rej: &Rej) {
         let Some(id) = self.ids.get(&number) else { return };
         match id.connection.cm {
             Cm::ReqSent | Cm::RepSent | Cm::DreqSent | Cm::ReqRcvd
                 if rej.reason == reason::STALE_CONNECTION =>
             {
-                self.enter_timewait(number, now);
+                self.enter_timewait(number);
             }
             Cm::ReqSent | Cm::RepSent | Cm::DreqSent | Cm::ReqRcvd | Cm::DreqRcvd | Cm::RepRcvd => {
                 self.reset(number);
             }
             // The other side refused before it had RTU.
-            Cm::Established => self.enter_timewait(number, now),
+            Cm::Established => self.enter_timewait(number),
             _ => return,
         }
         let Some(id) = self.ids.get(&number) else { return };

@@ -1,63 +1,13 @@
-//! Connections: the state of the protocol between two ids, and what is common to all its messages.
+//! Connections: what is common to all messages between two ids, and how a connection ends.
 
 use std::time::Duration;
 
 use crate::address::Address;
 use crate::event::AhAttr;
-use crate::id::{Id, Wait};
+use crate::id::{Cm, Id, Wait};
 use crate::manager::Manager;
 use crate::wire::{self, Body, Drep, Dreq, Mad, Refused, Rej, SidrRep, reason, status};
-use crate::world::{Action, Link};
-
-/// States of the protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub(crate) enum Cm {
-    /// Not begun: there is nothing that could be rejected or disconnected.
-    #[default]
-    None,
-    /// Over, or not to be had.
-    Idle,
-    /// Of a listener with a device.
-    Listen,
-    ReqSent,
-    ReqRcvd,
-    RepSent,
-    RepRcvd,
-    Established,
-    DreqSent,
-    DreqRcvd,
-    Timewait,
-    SidrReqSent,
-    SidrReqRcvd,
-}
-
-/// A connection's state.
-#[derive(Default)]
-pub(crate) struct Connection {
-    pub cm: Cm,
-    pub link: Option<Link>,
-    pub transaction: u64,
-    pub local_comm_id: u32,
-    pub remote_comm_id: u32,
-    /// The service id that was asked for.
-    pub service: u64,
-    pub qpn: u32,
-    pub srq: bool,
-    pub remote_qpn: u32,
-    /// The first packet sequence number that the other side expects.
-    pub sq_psn: u32,
-    pub responder_resources: u8,
-    pub initiator_depth: u8,
-    pub retry: u8,
-    pub rnr_retry: u8,
-    pub path_mtu: u8,
-    /// Timer code of the acknowledgement timeout.
-    pub timeout: u8,
-    /// DREQ was sent.
-    pub asked_end: bool,
-    /// DREQ came before the program said RTU.
-    pub early_dreq: bool,
-}
+use crate::world::Action;
 
 /// Milliseconds of a timer code, as the kernel rounds them.
 pub(crate) fn code_ms(code: u8) -> u64 {
@@ -183,10 +133,10 @@ impl Manager {
     }
 
     /// The connection is over; packets of it may still be under way for a while.
-    pub(crate) fn enter_timewait(&mut self, number: u32, now: Duration) {
+    pub(crate) fn enter_timewait(&mut self, number: u32) {
         let Some(id) = self.ids.get_mut(&number) else { return };
         id.connection.cm = Cm::Timewait;
-        let end = now + Duration::from_millis(code_ms(id.connection.timeout));
+        let end = self.now + Duration::from_millis(code_ms(id.connection.timeout));
         self.set_alarm(number, Some((end, Wait::Timewait)));
         self.hang_up(number);
     }

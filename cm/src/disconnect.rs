@@ -1,17 +1,15 @@
 //! DISCONNECT, and what comes of it.
 
-use std::time::Duration;
-
-use crate::connection::{Cm, disconnect_time};
+use crate::connection::disconnect_time;
 use crate::errno::Errno;
 use crate::event::EventKind;
 use crate::file::File;
-use crate::id::{State, Wait};
+use crate::id::{Cm, State, Wait};
 use crate::manager::Manager;
 
 impl Manager {
     /// Asks for the end, or agrees to it; where neither is possible, nothing happens and that is no error.
-    pub(crate) fn disconnect(&mut self, file: File, number: u32, now: Duration) -> Result<(), Errno> {
+    pub(crate) fn disconnect(&mut self, file: File, number: u32) -> Result<(), Errno> {
         let (id, _) = self.id_with_device(file, number)?;
         match id.connection.cm {
             Cm::None => return Err(Errno::EINVAL),
@@ -21,12 +19,12 @@ impl Manager {
                 id.connection.cm = Cm::DreqSent;
                 id.connection.asked_end = true;
                 self.say(number, dreq);
-                self.set_alarm(number, Some((now + time, Wait::Answer)));
+                self.set_alarm(number, Some((self.now + time, Wait::Answer)));
             }
             Cm::DreqRcvd => {
                 let drep = id.drep();
                 self.say(number, drep);
-                self.enter_timewait(number, now);
+                self.enter_timewait(number);
             }
             _ => {}
         }
@@ -49,10 +47,10 @@ impl Manager {
         self.disconnected(number, 0);
     }
 
-    pub(crate) fn drep_came(&mut self, number: u32, now: Duration) {
+    pub(crate) fn drep_came(&mut self, number: u32) {
         let Some(id) = self.ids.get(&number) else { return };
         if matches!(id.connection.cm, Cm::DreqSent | Cm::DreqRcvd) {
-            self.enter_timewait(number, now);
+            self.enter_timewait(number);
             self.disconnected(number, 0);
         }
     }

@@ -1,4 +1,8 @@
-//! Error numbers of Linux, as commands of the connection manager's device answer them.
+//! Error numbers of Linux, as commands of the connection manager's device answer them, and which of them stands
+//! for what the world answers.
+
+use crate::ports::NoPort;
+use crate::world::{NoDevice, NoRoute};
 
 /// An error number, positive as in `errno`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -36,5 +40,35 @@ impl Errno {
     /// The status of an event that tells of this error: the negative number.
     pub fn status(self) -> i32 {
         -self.0
+    }
+}
+
+impl From<NoDevice> for Errno {
+    fn from(why: NoDevice) -> Errno {
+        match why {
+            NoDevice::NotLocal => Errno::EADDRNOTAVAIL,
+            NoDevice::NoneHasIt => Errno::ENODEV,
+        }
+    }
+}
+
+impl From<NoRoute> for Errno {
+    fn from(why: NoRoute) -> Errno {
+        match why {
+            NoRoute::Table(errno) => Errno(errno),
+            NoRoute::NoHost => Errno::EHOSTUNREACH,
+            NoRoute::NoNeighbour => Errno::ETIMEDOUT,
+        }
+    }
+}
+
+impl From<NoPort> for Errno {
+    fn from(why: NoPort) -> Errno {
+        match why {
+            NoPort::Privileged => Errno::EACCES,
+            NoPort::AnyHost | NoPort::NoneLeft => Errno::EADDRNOTAVAIL,
+            NoPort::SameHost | NoPort::Contended => Errno::EADDRINUSE,
+            NoPort::System(errno) => Errno(errno),
+        }
     }
 }

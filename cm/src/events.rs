@@ -4,19 +4,8 @@ use crate::errno::Errno;
 use crate::event::{Event, EventKind, Param};
 use crate::file::File;
 use crate::id::Id;
-use crate::manager::Manager;
+use crate::manager::{Manager, Unread};
 use crate::world::World;
-
-/// An event that waits for GET_EVENT.
-pub(crate) struct Unread {
-    /// For which id it counts: of a request the listener.
-    pub owner: u32,
-    /// For which join it counts, too.
-    pub join: Option<u32>,
-    /// The new id of a request.
-    pub request: Option<u32>,
-    pub event: Event,
-}
 
 impl Id {
     /// An event of this id without parameters.
@@ -32,8 +21,7 @@ impl Manager {
         if id.uid == 0 {
             return;
         }
-        let owner = id.number;
-        let file = id.file;
+        let (owner, file) = (id.number, id.file);
         self.push(file, Unread { owner, join: None, request: None, event });
     }
 

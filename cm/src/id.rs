@@ -1,16 +1,13 @@
-//! Ids: what the kernel keeps for each.
+//! Ids: what the kernel keeps for each, with its connection.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::address::{Address, Gid, PortSpace};
 use crate::answer::Path;
-use crate::connection::Connection;
-use crate::errno::Errno;
 use crate::file::File;
-use crate::manager::Manager;
 use crate::ports::Binding;
-use crate::world::{Device, Link, Message, World};
+use crate::world::{Device, Link, Message};
 
 /// Types of queue pairs (`enum ibv_qp_type`) that matter here.
 pub(crate) const QPT_RC: u8 = 2;
@@ -41,6 +38,56 @@ pub(crate) enum Wait {
     Answer,
     /// For the end of time-wait.
     Timewait,
+}
+
+/// States of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) enum Cm {
+    /// Not begun: there is nothing that could be rejected or disconnected.
+    #[default]
+    None,
+    /// Over, or not to be had.
+    Idle,
+    /// Of a listener with a device.
+    Listen,
+    ReqSent,
+    ReqRcvd,
+    RepSent,
+    RepRcvd,
+    Established,
+    DreqSent,
+    DreqRcvd,
+    Timewait,
+    SidrReqSent,
+    SidrReqRcvd,
+}
+
+/// A connection's state.
+#[derive(Default)]
+pub(crate) struct Connection {
+    pub cm: Cm,
+    pub link: Option<Link>,
+    pub transaction: u64,
+    pub local_comm_id: u32,
+    pub remote_comm_id: u32,
+    /// The service id that was asked for.
+    pub service: u64,
+    pub qpn: u32,
+    pub srq: bool,
+    pub remote_qpn: u32,
+    /// The first packet sequence number that the other side expects.
+    pub sq_psn: u32,
+    pub responder_resources: u8,
+    pub initiator_depth: u8,
+    pub retry: u8,
+    pub rnr_retry: u8,
+    pub path_mtu: u8,
+    /// Timer code of the acknowledgement timeout.
+    pub timeout: u8,
+    /// DREQ was sent.
+    pub asked_end: bool,
+    /// DREQ came before the program said RTU.
+    pub early_dreq: bool,
 }
 
 /// An id.
@@ -107,125 +154,5 @@ impl Id {
             Address::Ib(a) => a.service,
             _ => u64::from(self.space as u16) << 16 | u64::from(address.port()),
         }
-    }
-}
-
-impl Manager {
-    pub(crate) fn create_id(
-        &mut self,
-        file: File,
-        uid: u64,
-        space: u16,
-        qp_type: u8,
-        world: &mut dyn World,
-    ) -> Result<u32, Errno> {
-        let space = PortSpace::from_number(space).ok_or(Errno::EINVAL)?;
-        let qp_type = match space {
-            PortSpace::Tcp => QPT_RC,
-            PortSpace::Udp | PortSpace::Ipoib => QPT_UD,
-            PortSpace::Ib => qp_type,
-        };
-        Ok(self.new_id(file, uid, space, qp_type, world))
-    }
-
-    pub(crate) fn new_id(
-        &mut self,
-        file: File,
-        uid: u64,
-        space: PortSpace,
-        qp_type: u8,
-        world: &mut dyn World,
-    ) -> u32 {
-        let number = self.id_numbers.take();
-        let joined_file = self.next_coming();
-        let id = Id {
-            number,
-            file,
-            joined_file,
-            uid,
-            space,
-            qp_type,
-            state: State::Idle,
-            source: Address::Unspecified,
-            destination: Address::Unspecified,
-            device: None,
-            dgid: [0; 16],
-            hop_limit: 0,
-            path: None,
-            reserved: None,
-            reuse: false,
-            family_only: false,
-            family_only_set: false,
-            tos: None,
-            ack_timeout: None,
-            qkey: 0,
-            psn: world.random() & 0xff_ffff,
-            events_reported: 0,
-            backlog: 0,
-            waiting: VecDeque::new(),
-            accepting: false,
-            connection: Connection::default(),
-            alarm: None,
-            joins: Vec::new(),
-        };
-        self.ids.insert(number, id);
-        number
-    }
-
-    /// Whether a command written to `file` may name this id: where there is something to check behind it.
-    ///
-    /// # Errors
-    ///
-    /// ENOENT where there is none, EINVAL where it is another file's.
-    pub fn knows(&self, file: File, number: u32) -> Result<(), Errno> {
-        let id = self.ids.get(&number).ok_or(Errno::ENOENT)?;
-        if id.file == file { Ok(()) } else { Err(Errno::EINVAL) }
-    }
-
-    /// The id of this number, for a command written to `file`.
-    pub(crate) fn id(&mut self, file: File, number: u32) -> Result<&mut Id, Errno> {
-        let id = self.ids.get_mut(&number).ok_or(Errno::ENOENT)?;
-        if id.file != file {
-            return Err(Errno::EINVAL);
-        }
-        Ok(id)
-    }
-
-    /// The same for commands that need a device.
-    pub(crate) fn id_with_device(&mut self, file: File, number: u32) -> Result<(&mut Id, Device), Errno> {
-        let id = self.id(file, number)?;
-        let device = id.device.ok_or(Errno::EINVAL)?;
-        Ok((id, device))
-    }
-
-    pub(crate) fn destroy_id(
-        &mut self,
-        file: File,
-        number: u32,
-        world: &mut dyn World,
-    ) -> Result<u32, Errno> {
-        self.id(file, number)?;
-        Ok(self.destroy(number, world))
-    }
-
-    /// Destroys an id with all that hangs on it; the answer is how many of its events were delivered.
-    pub(crate) fn destroy(&mut self, number: u32, world: &mut dyn World) -> u32 {
-        self.end_connection(number);
-        let Some(mut id) = self.ids.remove(&number) else { return 0 };
-        for join in std::mem::take(&mut id.joins) {
-            self.joins.remove(&join);
-            self.join_numbers.give_back(join);
-        }
-        for (link, message) in std::mem::take(&mut id.waiting) {
-            self.refuse_request(link, &message);
-        }
-        if id.reserved.is_some() {
-            world.release(number);
-        }
-        for request in self.forget_events(id.file, number) {
-            self.destroy(request, world);
-        }
-        self.id_numbers.give_back(number);
-        id.events_reported
     }
 }

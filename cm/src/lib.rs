@@ -1,11 +1,11 @@
 //! The connection manager that librdmacm talks to at `/dev/infiniband/rdma_cm`, as a state machine: commands of
-//! programs, messages of other sides and time go in, answers and actions come out. It has no clock, no I/O, no
-//! globals.
+//! programs and messages of other sides go in, answers and actions come out. It has no clock, no I/O, no globals:
+//! what it needs of the host, time and chance too, it asks one trait for.
 //!
 //! | file | subject |
 //! |---|---|
 //! | `manager` | channels, and how a caller drives the machine |
-//! | [`command`], [`answer`], [`event`], [`errno`] | what goes in and out at the device |
+//! | [`command`], [`answer`], [`event`], `errno` | what goes in and out at the device |
 //! | [`address`], [`ports`] | addresses; who may have which port |
 //! | [`world`] | what the machine asks of the world, and what it wants done there |
 //! | [`wire`] | messages between two sides |
@@ -18,11 +18,12 @@ pub mod command;
 mod connect;
 mod connection;
 mod disconnect;
-pub mod errno;
+mod errno;
 pub mod event;
 mod events;
 mod file;
 mod id;
+mod lifetime;
 mod links;
 mod listen;
 mod manager;

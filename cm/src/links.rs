@@ -1,14 +1,11 @@
 //! What links bring, apart from requests: messages, and their own end.
 
-use std::time::Duration;
-
-use crate::connection::Cm;
 use crate::errno::Errno;
 use crate::event::EventKind;
-use crate::id::State;
+use crate::id::{Cm, State};
 use crate::manager::Manager;
 use crate::wire::{self, Body, Rej, SidrRep, reason, status};
-use crate::world::Link;
+use crate::world::{Link, World};
 
 impl Manager {
     /// The id whose link this is; none while its request still waits for room.
@@ -17,7 +14,9 @@ impl Manager {
         (self.ids.get(&number)?.connection.link == Some(link)).then_some(number)
     }
 
-    pub(crate) fn take_message(&mut self, link: Link, message: &[u8], now: Duration) {
+    /// A message arrived on a link. Of a link that was closed it is ignored.
+    pub fn message(&mut self, link: Link, message: &[u8], world: &mut dyn World) {
+        self.now = world.now();
         let Some(number) = self.owner(link) else { return };
         let Ok(mad) = wire::decode(message) else { return };
         let Some(id) = self.ids.get(&number) else { return };
@@ -31,8 +30,8 @@ impl Manager {
             Body::Rep(rep) => self.rep_came(number, &rep),
             Body::Rtu(rtu) if known(rtu.local_comm_id, rtu.remote_comm_id) => self.established(number),
             Body::Dreq(dreq) if known(dreq.local_comm_id, dreq.remote_comm_id) => self.dreq_came(number),
-            Body::Drep(drep) if known(drep.local_comm_id, drep.remote_comm_id) => self.drep_came(number, now),
-            Body::Rej(rej) if !id.is_ud() => self.rej_came(number, &rej, now),
+            Body::Drep(drep) if known(drep.local_comm_id, drep.remote_comm_id) => self.drep_came(number),
+            Body::Rej(rej) if !id.is_ud() => self.rej_came(number, &rej),
             Body::SidrRep(rep) => self.sidr_rep_came(number, &rep),
             // Nobody asks for more time here, and nobody asks twice.
             _ => {}
@@ -40,7 +39,7 @@ impl Manager {
     }
 
     /// The other side refused in the way that its manager would have, had it had the time.
-    fn refused_with(&mut self, number: u32, why: u16, sidr: u8, now: Duration) {
+    fn refused_with(&mut self, number: u32, why: u16, sidr: u8) {
         let Some(id) = self.ids.get(&number) else { return };
         if id.is_ud() {
             let request_id = id.connection.local_comm_id;
@@ -48,21 +47,26 @@ impl Manager {
             self.sidr_rep_came(number, &rep);
         } else {
             let rej = Rej { reason: why, private_data: [0; 148], ..id.rej(why) };
-            self.rej_came(number, &rej, now);
+            self.rej_came(number, &rej);
         }
     }
 
-    pub(crate) fn link_refused(&mut self, link: Link, known: bool, now: Duration) {
+    /// [`Action::Connect`](crate::Action::Connect) found nobody who listens. `known` tells whether somebody
+    /// listens at this port, though not at this address: the other side's answer would have been "consumer
+    /// defined" (28) instead of "invalid service id" (8).
+    pub fn refused(&mut self, link: Link, known: bool, world: &mut dyn World) {
+        self.now = world.now();
         let Some(number) = self.owner(link) else { return };
         let (why, sidr) = if known {
             (reason::CONSUMER_DEFINED, status::REJECT)
         } else {
             (reason::INVALID_SERVICE_ID, status::UNSUPPORTED)
         };
-        self.refused_with(number, why, sidr, now);
+        self.refused_with(number, why, sidr);
     }
 
-    pub(crate) fn link_unreachable(&mut self, link: Link) {
+    /// [`Action::Connect`](crate::Action::Connect) cannot get there at all.
+    pub fn unreachable(&mut self, link: Link) {
         let Some(number) = self.owner(link) else { return };
         let state = self.ids.get(&number).map(|id| id.state);
         self.reset(number);
@@ -71,8 +75,12 @@ impl Manager {
         }
     }
 
-    /// The other side went without a word: what its manager would have said is said here.
-    pub(crate) fn link_ended(&mut self, link: Link, now: Duration) {
+    /// The other end of a link is gone: closed by its manager, or with its process. Everything that it had sent
+    /// was given to [`Manager::message`] before; [`Action::Close`](crate::Action::Close) follows. Of a link
+    /// that was closed here it is ignored.
+    pub fn ended(&mut self, link: Link, world: &mut dyn World) {
+        self.now = world.now();
+        // What the other side's manager would have said, had it had the time, is said here.
         let Some(number) = self.owner(link) else {
             self.drop_waiting(link);
             return;
@@ -81,16 +89,16 @@ impl Manager {
         let asked = self.ids.get(&number).is_some_and(|id| id.connection.asked_end);
         match self.ids.get(&number).map(|id| id.connection.cm) {
             Some(Cm::ReqSent | Cm::SidrReqSent) => {
-                self.refused_with(number, reason::CONSUMER_DEFINED, status::REJECT, now);
+                self.refused_with(number, reason::CONSUMER_DEFINED, status::REJECT);
             }
-            Some(Cm::ReqRcvd) => self.refused_with(number, reason::TIMEOUT, status::REJECT, now),
+            Some(Cm::ReqRcvd) => self.refused_with(number, reason::TIMEOUT, status::REJECT),
             Some(Cm::RepSent | Cm::RepRcvd) => {
-                self.refused_with(number, reason::CONSUMER_DEFINED, status::REJECT, now);
+                self.refused_with(number, reason::CONSUMER_DEFINED, status::REJECT);
             }
             Some(Cm::Established) => self.dreq_came(number),
-            Some(Cm::DreqSent) => self.drep_came(number, now),
+            Some(Cm::DreqSent) => self.drep_came(number),
             // Both asked for the end, and the other side has no program any more that would wait for an answer.
-            Some(Cm::DreqRcvd) if asked => self.drep_came(number, now),
+            Some(Cm::DreqRcvd) if asked => self.drep_came(number),
             _ => {}
         }
     }

@@ -1,10 +1,9 @@
 //! LISTEN, and how many requests may wait.
 
 use crate::address::{Address, Family};
-use crate::connection::Cm;
 use crate::errno::Errno;
 use crate::file::File;
-use crate::id::State;
+use crate::id::{Cm, State};
 use crate::manager::Manager;
 use crate::world::{Action, World};
 

@@ -32,11 +32,10 @@ use std::time::Duration;
 use crate::answer::Answer;
 use crate::command::Command;
 use crate::errno::Errno;
-use crate::events::Unread;
+use crate::event::Event;
 use crate::file::File;
 use crate::id::Id;
-use crate::multicast::Join;
-use crate::world::{Action, Link, World};
+use crate::world::{Action, Device, Link, World};
 
 fn done((): ()) -> Answer {
     Answer::Done
@@ -51,6 +50,23 @@ pub(crate) struct Channel {
     pub arrivals: u64,
     /// What the caller was last asked for by [`Action::Timer`].
     pub alarm: Option<Duration>,
+}
+
+/// An event that waits for GET_EVENT.
+pub(crate) struct Unread {
+    /// For which id it counts: of a request the listener.
+    pub owner: u32,
+    /// For which join it counts, too.
+    pub join: Option<u32>,
+    /// The new id of a request.
+    pub request: Option<u32>,
+    pub event: Event,
+}
+
+/// A join of a multicast group.
+pub(crate) struct Join {
+    pub owner: u32,
+    pub events_reported: u32,
 }
 
 /// All channels and ids of a process. See the module.
@@ -72,6 +88,8 @@ pub struct Manager {
     links_made: u64,
     comings: u64,
     pub(crate) comm_ids: u32,
+    /// When the call came that is served, or the last one that got the world.
+    pub(crate) now: Duration,
 }
 
 /// Numbers that are given out lowest first, as the kernel does.
@@ -116,15 +134,14 @@ impl Manager {
 
     /// The last descriptor of a channel is closed: its ids are destroyed in the order in which they came to it.
     /// A file that is not open is ignored. The caller forgets the channel's timer.
-    pub fn close(&mut self, file: File, world: &mut dyn World) {
+    pub fn close(&mut self, file: File) {
         let mut ids: Vec<(u64, u32)> =
             self.ids.values().filter(|id| id.file == file).map(|id| (id.joined_file, id.number)).collect();
         ids.sort_unstable();
         for (_, id) in ids {
-            self.destroy(id, world);
+            self.destroy(id);
         }
         self.files.remove(&file);
-        self.set_timers();
     }
 
     /// Executes a command that was written to `file`.
@@ -136,46 +153,34 @@ impl Manager {
         &mut self,
         file: File,
         command: &Command<'_>,
-        now: Duration,
         world: &mut dyn World,
     ) -> Result<Answer, Errno> {
         if !self.files.contains_key(&file) {
             return Err(Errno::EINVAL);
         }
-        let answer = self.execute(file, command, now, world);
-        self.set_timers();
-        answer
-    }
-
-    fn execute(
-        &mut self,
-        file: File,
-        command: &Command<'_>,
-        now: Duration,
-        world: &mut dyn World,
-    ) -> Result<Answer, Errno> {
+        self.now = world.now();
         match *command {
             Command::CreateId { uid, space, qp_type } => {
                 self.create_id(file, uid, space, qp_type, world).map(Answer::Created)
             }
-            Command::DestroyId { id } => self.destroy_id(file, id, world).map(Answer::Reported),
+            Command::DestroyId { id } => self.destroy_id(file, id).map(Answer::Reported),
             Command::Bind { id, address } => self.bind(file, id, address, world).map(done),
             Command::ResolveAddr { id, source, destination, timeout_ms } => {
-                self.resolve_addr(file, id, source, destination, timeout_ms, now, world).map(done)
+                self.resolve_addr(file, id, source, destination, timeout_ms, world).map(done)
             }
             Command::ResolveRoute { id, timeout_ms } => self.resolve_route(file, id, timeout_ms).map(done),
             Command::QueryRoute { id } => self.query_route(file, id),
-            Command::Connect { id, param, ece } => self.connect(file, id, param, ece, now).map(done),
+            Command::Connect { id, param, ece } => self.connect(file, id, param, ece).map(done),
             Command::Listen { id, backlog } => self.listen(file, id, backlog, world).map(done),
-            Command::Accept { uid, id, param, ece } => self.accept(file, id, uid, param, ece, now).map(done),
-            Command::Reject { id, reason, data } => self.reject(file, id, reason, data, now).map(done),
-            Command::Disconnect { id } => self.disconnect(file, id, now).map(done),
+            Command::Accept { uid, id, param, ece } => self.accept(file, id, uid, param, ece).map(done),
+            Command::Reject { id, reason, data } => self.reject(file, id, reason, data).map(done),
+            Command::Disconnect { id } => self.disconnect(file, id).map(done),
             Command::InitQpAttr { id, state } => {
                 self.init_qp_attr(file, id, state).map(|attr| Answer::QpAttr(Box::new(attr)))
             }
             Command::GetEvent => self.get_event(file, world).map(Answer::Event),
             Command::SetOption { id, level, name, value } => {
-                self.set_option(file, id, level, name, value, world).map(done)
+                self.set_option(file, id, level, name, value).map(done)
             }
             Command::Notify { id, event } => self.notify(file, id, event).map(done),
             Command::JoinMulticast { id, uid, address, flags } => {
@@ -204,57 +209,38 @@ impl Manager {
 
     /// The next thing to be done outside, until there is none.
     pub fn next_action(&mut self) -> Option<Action> {
-        self.actions.pop_front()
-    }
-
-    /// A link was made to the place where the id `listener` listens, and its first message was read. The answer
-    /// is the link's number from now on, which following actions may already name.
-    ///
-    /// A listener that exists no more, or a message that is no request for it: the link is told so and closed.
-    pub fn accepted(&mut self, listener: u32, message: &[u8], world: &mut dyn World) -> Link {
-        let link = self.new_link();
-        self.take_request(listener, link, message, world);
-        self.set_timers();
-        link
-    }
-
-    /// A message arrived on a link. Of a link that was closed it is ignored.
-    pub fn message(&mut self, link: Link, message: &[u8], now: Duration) {
-        self.take_message(link, message, now);
-        self.set_timers();
-    }
-
-    /// [`Action::Connect`] found nobody who listens. `known` tells whether somebody listens at this port,
-    /// though not at this address: the other side's answer would have been "consumer defined" (28) instead of
-    /// "invalid service id" (8).
-    pub fn refused(&mut self, link: Link, known: bool, now: Duration) {
-        self.link_refused(link, known, now);
-        self.set_timers();
-    }
-
-    /// [`Action::Connect`] cannot get there at all.
-    pub fn unreachable(&mut self, link: Link) {
-        self.link_unreachable(link);
-        self.set_timers();
-    }
-
-    /// The other end of a link is gone: closed by its manager, or with its process. Everything that it had sent
-    /// was given to [`Manager::message`] before; [`Action::Close`] follows. Of a link that was closed here it
-    /// is ignored.
-    pub fn ended(&mut self, link: Link, now: Duration) {
-        self.link_ended(link, now);
-        self.set_timers();
-    }
-
-    /// The time of [`Action::Timer`] has come for this channel (or not yet: then nothing happens).
-    pub fn expired(&mut self, file: File, now: Duration) {
-        self.expire(file, now);
-        self.set_timers();
+        self.actions.pop_front().or_else(|| {
+            self.set_timers();
+            self.actions.pop_front()
+        })
     }
 
     /// Whether requests should be accepted for this listener now, see [`Action::Accepting`].
     pub fn accepting(&self, listener: u32) -> bool {
         self.ids.get(&listener).is_some_and(|id| id.backlog > 0 && id.waiting.is_empty())
+    }
+
+    /// Whether a command written to `file` may name this id: where there is something to check behind it.
+    ///
+    /// # Errors
+    ///
+    /// ENOENT where there is none, EINVAL where it is another file's.
+    pub fn knows(&self, file: File, number: u32) -> Result<(), Errno> {
+        let id = self.ids.get(&number).ok_or(Errno::ENOENT)?;
+        if id.file == file { Ok(()) } else { Err(Errno::EINVAL) }
+    }
+
+    /// The id of this number, for a command written to `file`.
+    pub(crate) fn id(&mut self, file: File, number: u32) -> Result<&mut Id, Errno> {
+        self.knows(file, number)?;
+        self.ids.get_mut(&number).ok_or(Errno::ENOENT)
+    }
+
+    /// The same for commands that need a device.
+    pub(crate) fn id_with_device(&mut self, file: File, number: u32) -> Result<(&mut Id, Device), Errno> {
+        let id = self.id(file, number)?;
+        let device = id.device.ok_or(Errno::EINVAL)?;
+        Ok((id, device))
     }
 
     pub(crate) fn new_link(&mut self) -> Link {

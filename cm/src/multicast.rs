@@ -3,16 +3,9 @@
 use crate::address::{Address, Gid};
 use crate::errno::Errno;
 use crate::event::{AhAttr, Event, EventKind, Param, UdParam};
-use crate::events::Unread;
 use crate::file::File;
 use crate::id::{Id, State};
-use crate::manager::Manager;
-
-/// A join.
-pub(crate) struct Join {
-    pub owner: u32,
-    pub events_reported: u32,
-}
+use crate::manager::{Join, Manager, Unread};
 
 /// Flags of [`crate::Command::JoinMulticast`].
 const FULL_MEMBER: u16 = 0;

@@ -7,7 +7,6 @@ use crate::event::EventKind;
 use crate::file::File;
 use crate::id::{Id, QPT_RC, QPT_XRC_INI, State};
 use crate::manager::Manager;
-use crate::world::World;
 
 const LEVEL_ID: u32 = 0;
 const LEVEL_IB: u32 = 1;
@@ -26,13 +25,18 @@ impl Manager {
         level: u32,
         name: u32,
         value: &[u8],
-        world: &mut dyn World,
     ) -> Result<(), Errno> {
         let id = self.id(file, number)?;
         match (level, name) {
             (LEVEL_ID, ID_TOS) => id.tos = Some(byte(value)?),
-            (LEVEL_ID, ID_REUSEADDR) => id.set_reuse(int(value)? != 0, world)?,
-            (LEVEL_ID, ID_AFONLY) => id.set_family_only(int(value)? != 0, world)?,
+            (LEVEL_ID, ID_REUSEADDR) => {
+                id.set_reuse(int(value)? != 0)?;
+                self.update(number);
+            }
+            (LEVEL_ID, ID_AFONLY) => {
+                id.set_family_only(int(value)? != 0)?;
+                self.update(number);
+            }
             (LEVEL_ID, ID_ACK_TIMEOUT) => {
                 let code = byte(value)?;
                 if !matches!(id.qp_type, QPT_RC | QPT_XRC_INI) {
@@ -62,31 +66,23 @@ fn int(value: &[u8]) -> Result<i32, Errno> {
 }
 
 impl Id {
-    fn set_reuse(&mut self, reuse: bool, world: &mut dyn World) -> Result<(), Errno> {
+    fn set_reuse(&mut self, reuse: bool) -> Result<(), Errno> {
         // The kernel takes it in every state but LISTEN, and takes it back in IDLE alone.
         let may = if reuse { self.state != State::Listen } else { self.state == State::Idle };
         if !may {
             return Err(Errno::EINVAL);
         }
         self.reuse = reuse;
-        self.tell(world);
         Ok(())
     }
 
-    fn set_family_only(&mut self, only: bool, world: &mut dyn World) -> Result<(), Errno> {
+    fn set_family_only(&mut self, only: bool) -> Result<(), Errno> {
         if !matches!(self.state, State::Idle | State::AddrBound) {
             return Err(Errno::EINVAL);
         }
         self.family_only = only;
         self.family_only_set = true;
-        self.tell(world);
         Ok(())
-    }
-
-    fn tell(&self, world: &mut dyn World) {
-        if let Some(space) = self.reserved {
-            world.update(self.number, &self.binding(space));
-        }
     }
 
     /// A path that the program found itself.

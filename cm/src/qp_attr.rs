@@ -1,10 +1,9 @@
 //! INIT_QP_ATTR: what a queue pair is to be told on its way to a connection.
 
 use crate::answer::{QpAttr, mask};
-use crate::connection::Cm;
 use crate::errno::Errno;
 use crate::file::File;
-use crate::id::{Id, QPT_RC, QPT_XRC_INI, QPT_XRC_TGT};
+use crate::id::{Cm, Id, QPT_RC, QPT_XRC_INI, QPT_XRC_TGT};
 use crate::manager::Manager;
 
 const INIT: u32 = 1;

@@ -5,11 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use crate::address::{Address, Family, IbAddress, PortSpace};
 use crate::answer::Path;
 use crate::command::ConnParam;
-use crate::connection::Cm;
 use crate::event::{Event, EventKind, Param, UdParam};
-use crate::events::Unread;
-use crate::id::{Id, QPT_RC, QPT_UC, QPT_UD, QPT_XRC_TGT, State};
-use crate::manager::Manager;
+use crate::id::{Cm, Id, QPT_RC, QPT_UC, QPT_UD, QPT_XRC_TGT, State};
+use crate::manager::{Manager, Unread};
 use crate::wire::{self, Body, IpHeader, Mad, Refused, Rej, Req, SidrRep, SidrReq, reason, status};
 use crate::world::{Action, Device, Link, Message, World};
 
@@ -32,6 +30,17 @@ struct Ends {
 }
 
 impl Manager {
+    /// A link was made to the place where the id `listener` listens, and its first message was read. The answer
+    /// is the link's number from now on, which following actions may already name.
+    ///
+    /// A listener that exists no more, or a message that is no request for it: the link is told so and closed.
+    pub fn accepted(&mut self, listener: u32, message: &[u8], world: &mut dyn World) -> Link {
+        self.now = world.now();
+        let link = self.new_link();
+        self.take_request(listener, link, message, world);
+        link
+    }
+
     pub(crate) fn take_request(&mut self, listener: u32, link: Link, message: &[u8], world: &mut dyn World) {
         self.links.insert(link, listener);
         let mad = wire::decode(message);
@@ -85,7 +94,7 @@ impl Manager {
             let (to, from) = gids.unwrap_or((own.gid, [0; 16]));
             let device = match id.device {
                 Some(device) => device,
-                None if gids.is_some() => world.device_of_gid(&to).map_err(|_| NO_DEVICE)?,
+                None if gids.is_some() => world.device_of_gid(&to).ok_or(NO_DEVICE)?,
                 None => self_device(Family::V4, world)?,
             };
             let side = |gid| IbAddress { pkey: 0xffff, gid, service, mask: u64::MAX, ..IbAddress::default() };
@@ -99,9 +108,9 @@ impl Manager {
         let device = match gids {
             Some((own, _)) => world.device_of_gid(&own),
             None if source.is_any() => return self_device_ends(&header, source, world),
-            None => world.device_of(&source.with_scope(id.source.scope())),
+            None => world.device_of(&source.with_scope(id.source.scope())).ok(),
         }
-        .map_err(|_| NO_DEVICE)?;
+        .ok_or(NO_DEVICE)?;
         Ok(Ends { source, destination: Address::ip(header.source, header.port), device })
     }
 

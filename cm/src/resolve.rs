@@ -9,7 +9,7 @@ use crate::event::EventKind;
 use crate::file::File;
 use crate::id::{Id, State, Wait};
 use crate::manager::Manager;
-use crate::world::{Device, NoRoute, Route, World};
+use crate::world::{Device, NoDevice, NoRoute, Route, World};
 
 /// 4.096 us << this is the life time of a packet on RoCE, unless the program set the acknowledgement timeout.
 const PACKET_LIFE_TIME: u8 = 18;
@@ -24,7 +24,6 @@ impl Manager {
         source: Option<Address>,
         destination: Address,
         timeout_ms: u32,
-        now: Duration,
         world: &mut dyn World,
     ) -> Result<(), Errno> {
         if source == Some(Address::Unspecified) || destination == Address::Unspecified {
@@ -50,29 +49,22 @@ impl Manager {
         match world.route(from.as_ref(), &destination) {
             Ok(route) => {
                 let failed = id.take_route(&route).err();
-                if let Some(space) = id.reserved {
-                    let binding = id.binding(space);
-                    world.update(number, &binding);
-                }
+                self.update(number);
                 match failed {
                     None => self.queue_plain(number, EventKind::AddrResolved, 0),
                     Some(errno) => self.resolve_failed(number, errno),
                 }
-                Ok(())
             }
             // The id stays bound.
-            Err(NoRoute::Command(errno)) => Err(errno),
-            Err(NoRoute::Event(Errno::ETIMEDOUT)) => {
+            Err(why @ NoRoute::Table(_)) => return Err(why.into()),
+            Err(NoRoute::NoNeighbour) => {
                 id.state = State::AddrQuery;
-                let end = now + Duration::from_millis(timeout_ms.into());
+                let end = self.now + Duration::from_millis(timeout_ms.into());
                 self.set_alarm(number, Some((end, Wait::Neighbour)));
-                Ok(())
             }
-            Err(NoRoute::Event(errno)) => {
-                self.resolve_failed(number, errno);
-                Ok(())
-            }
+            Err(why @ NoRoute::NoHost) => self.resolve_failed(number, why.into()),
         }
+        Ok(())
     }
 
     pub(crate) fn resolve_failed(&mut self, number: u32, errno: Errno) {
@@ -104,7 +96,7 @@ impl Id {
             if self.space == PortSpace::Ipoib && !self.destination.is_any() {
                 return Err(Errno::EINVAL);
             }
-            self.device = Some(route.device.ok_or(Errno::ENODEV)?);
+            self.device = Some(route.device.ok_or(NoDevice::NoneHasIt)?);
         }
         // What the program bound it to stays, also on the way to the host itself.
         if self.source.is_any() {

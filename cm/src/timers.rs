@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use crate::connection::Cm;
 use crate::errno::Errno;
 use crate::event::EventKind;
 use crate::file::File;
-use crate::id::{State, Wait};
+use crate::id::{Cm, State, Wait};
 use crate::manager::Manager;
-use crate::world::Action;
+use crate::world::{Action, NoRoute, World};
 
 impl Manager {
     /// Sets what an id waits for, in place of what it waited for before.
@@ -39,11 +38,13 @@ impl Manager {
         }
     }
 
-    pub(crate) fn expire(&mut self, file: File, now: Duration) {
+    /// The time of [`Action::Timer`] has come for this channel (or not yet: then nothing happens).
+    pub fn expired(&mut self, file: File, world: &mut dyn World) {
+        self.now = world.now();
         loop {
             let first = self.alarms.range((file, Duration::ZERO, 0)..).next().copied();
             match first {
-                Some((f, at, number)) if f == file && at <= now => self.time_is_over(number, now),
+                Some((f, at, number)) if f == file && at <= self.now => self.time_is_over(number),
                 _ => break,
             }
         }
@@ -55,15 +56,15 @@ impl Manager {
         }
     }
 
-    fn time_is_over(&mut self, number: u32, now: Duration) {
+    fn time_is_over(&mut self, number: u32) {
         let Some(id) = self.ids.get(&number) else { return };
         let (wait, state, cm) = (id.alarm.map(|(_, wait)| wait), id.state, id.connection.cm);
         self.set_alarm(number, None);
         let lost = Errno::ETIMEDOUT.status();
         match wait {
-            Some(Wait::Neighbour) => self.resolve_failed(number, Errno::ETIMEDOUT),
+            Some(Wait::Neighbour) => self.resolve_failed(number, NoRoute::NoNeighbour.into()),
             Some(Wait::Answer) if cm == Cm::DreqSent => {
-                self.enter_timewait(number, now);
+                self.enter_timewait(number);
                 self.disconnected(number, lost);
             }
             Some(Wait::Answer) => {

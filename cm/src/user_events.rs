@@ -2,10 +2,9 @@
 
 use crate::errno::Errno;
 use crate::event::{EventKind, Param};
-use crate::events::Unread;
 use crate::file::File;
 use crate::id::State;
-use crate::manager::Manager;
+use crate::manager::{Manager, Unread};
 
 impl Manager {
     pub(crate) fn write_event(

@@ -1,9 +1,11 @@
-//! What the machine asks of the world, and what it wants done there.
+//! What the machine asks of the world ([`World`]), and what it wants done there ([`Action`]). The world says what
+//! is the matter; which error number a program gets for that, `errno` says.
+
+use std::time::Duration;
 
 use crate::address::{Address, Family, Gid, PortSpace};
-use crate::errno::Errno;
 use crate::file::File;
-use crate::ports::Binding;
+use crate::ports::{Binding, NoPort};
 use crate::wire::MAD_SIZE;
 
 /// A port of a device with one GID of it.
@@ -29,7 +31,7 @@ pub struct Route {
     /// The own address that the routing table says (or the given one), with scope where link-local; port
     /// ignored.
     pub source: Address,
-    /// The device that has that address; `None`: ADDR_ERROR with ENODEV.
+    /// The device that has that address; `None`: none has it, and ADDR_ERROR says so.
     pub device: Option<Device>,
     /// GID of the destination: [`Address::gid`] of it, for loopback that of `device`.
     pub dgid: Gid,
@@ -39,13 +41,24 @@ pub struct Route {
     pub hop_limit: u8,
 }
 
+/// Why an address has no device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoDevice {
+    /// It is no address of the host, as an IPv4 address in IPv6 never is.
+    NotLocal,
+    /// It is one, but of no device.
+    NoneHasIt,
+}
+
 /// Why a destination is not reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoRoute {
-    /// The command fails: ENETUNREACH, EHOSTUNREACH, EINVAL.
-    Command(Errno),
-    /// ADDR_ERROR with this. ETIMEDOUT (no neighbour of this address) comes when the command's time is over.
-    Event(Errno),
+    /// The routing table says so, by this errno: the command fails.
+    Table(i32),
+    /// No host has this GID: ADDR_ERROR.
+    NoHost,
+    /// No neighbour has this address: ADDR_ERROR when the command's time is over.
+    NoNeighbour,
 }
 
 /// The other end of a connection: where a listener is looked for.
@@ -123,8 +136,20 @@ pub enum Action {
     Timer {
         /// The channel.
         file: File,
-        /// When, on the clock of `now`.
-        at: Option<std::time::Duration>,
+        /// When, on the clock of [`World::now`].
+        at: Option<Duration>,
+    },
+    /// Change an id's reservation: the destination became known, or `reuse` or `family_only` were set.
+    Update {
+        /// The id.
+        id: u32,
+        /// What it has from now on, with the port that it has.
+        binding: Binding,
+    },
+    /// Give an id's port back, and end listening. Links that nobody accepted are closed by it.
+    Release {
+        /// The id.
+        id: u32,
     },
 }
 
@@ -135,16 +160,11 @@ pub trait World {
     ///
     /// # Errors
     ///
-    /// EADDRNOTAVAIL where an IP address is no local one, as an IPv4 address in IPv6 never is; ENODEV where no
-    /// device has it; EINVAL of a link-local address without scope.
-    fn device_of(&mut self, address: &Address) -> Result<Device, Errno>;
+    /// See [`NoDevice`].
+    fn device_of(&mut self, address: &Address) -> Result<Device, NoDevice>;
 
     /// The device that has this GID: the requests' destination.
-    ///
-    /// # Errors
-    ///
-    /// ENODEV.
-    fn device_of_gid(&mut self, gid: &Gid) -> Result<Device, Errno>;
+    fn device_of_gid(&mut self, gid: &Gid) -> Option<Device>;
 
     /// The way to `destination`, from `source` where that is known (not "any"). `destination` may be "any" or a
     /// loopback address, which is the host itself: the source is then 127.0.0.1 or ::1, the device the first
@@ -160,12 +180,8 @@ pub trait World {
     ///
     /// # Errors
     ///
-    /// Those of `choose`.
-    fn reserve(&mut self, id: u32, wanted: &Binding) -> Result<u16, Errno>;
-
-    /// Changes a reservation: the destination became known, or `reuse` or `family_only` were set. Never
-    /// refused.
-    fn update(&mut self, id: u32, binding: &Binding);
+    /// Those of `choose`; [`NoPort::System`].
+    fn reserve(&mut self, id: u32, wanted: &Binding) -> Result<u16, NoPort>;
 
     /// Begins to listen at the id's reservation, for the channel `file`: checks
     /// [`may_listen`](crate::ports::may_listen), stores `reuse` as false, and makes the place where links
@@ -173,11 +189,11 @@ pub trait World {
     ///
     /// # Errors
     ///
-    /// Those of `may_listen`; others where the place cannot be made.
-    fn listen(&mut self, id: u32, file: File, binding: &Binding) -> Result<(), Errno>;
+    /// Those of `may_listen`; [`NoPort::System`] where the place cannot be made.
+    fn listen(&mut self, id: u32, file: File, binding: &Binding) -> Result<(), NoPort>;
 
-    /// Gives the id's port back, and ends listening. Links that nobody accepted are closed by it.
-    fn release(&mut self, id: u32);
+    /// Time since some moment, always the same one.
+    fn now(&mut self) -> Duration;
 
     /// A number that others cannot guess.
     fn random(&mut self) -> u32;
@@ -188,11 +204,5 @@ pub trait World {
     /// /proc/sys/net/rdma_ucm/max_backlog: 1024 where there is none.
     fn max_backlog(&mut self) -> i32 {
         1024
-    }
-
-    /// Whether programs may use native addresses, so that librdmacm sends the newer commands. If not, binding
-    /// one fails with ENODEV.
-    fn native_addresses(&mut self) -> bool {
-        true
     }
 }

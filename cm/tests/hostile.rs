@@ -6,7 +6,7 @@ use ironverbs_cm::command::{Command, ConnParam, Ece};
 use ironverbs_cm::event::EventKind;
 use ironverbs_cm::wire::{self, MAD_SIZE};
 use ironverbs_cm::{Address, Answer, File, Link};
-use ironverbs_cm_testing::{Arrival, End, Net, param, v4};
+use ironverbs_cm_testing::{Arrival, End, Net, View, param, v4};
 
 /// What happens next.
 #[derive(Clone, Debug, TypeGenerator)]
@@ -168,15 +168,9 @@ impl Stage {
 
     /// Puts something before the manager as if it came on a link.
     fn arrive(&mut self, choice: u8, arrival: Arrival) {
-        let now = self.net.now;
         let link = Link(u64::from(choice) % 12);
         let manager = self.net.managers[0].as_mut().unwrap();
-        match arrival {
-            Arrival::Message(message) => manager.message(link, &message[..], now),
-            Arrival::Refused(known) => manager.refused(link, known, now),
-            Arrival::Unreachable => manager.unreachable(link),
-            Arrival::End => manager.ended(link, now),
-        }
+        arrival.tell(manager, link, &mut View { shared: &mut self.net.shared, pid: 0 });
         self.net.act(0);
     }
 
@@ -189,8 +183,9 @@ impl Stage {
                 self.arrive(*link, Arrival::Message(Box::new(bytes)));
             }
             Act::Bytes { link, bytes } => {
-                let now = self.net.now;
-                self.net.managers[0].as_mut().unwrap().message(Link(u64::from(*link) % 12), bytes, now);
+                let manager = self.net.managers[0].as_mut().unwrap();
+                let mut world = View { shared: &mut self.net.shared, pid: 0 };
+                manager.message(Link(u64::from(*link) % 12), bytes, &mut world);
                 self.net.act(0);
             }
             Act::Request { listener, kind, changes } => {

@@ -148,7 +148,7 @@ impl Device {
         }
         // Of numbers that were closed past the shim.
         self.files.retain(|_, known| *known != file);
-        self.manager.close(file, &mut self.net);
+        self.manager.close(file);
         self.sides.close(file);
         self.act(file);
         self.alarms.remove(&file);
@@ -227,7 +227,7 @@ impl Device {
                 return Ok(Outcome::Done);
             }
         }
-        let answer = self.manager.command(file, &decoded.command, sys::now(), &mut self.net);
+        let answer = self.manager.command(file, &decoded.command, &mut self.net);
         self.act(file);
         self.show(file);
         let answer = match answer {
@@ -250,7 +250,7 @@ impl Device {
             _ => None,
         };
         if let Some(undo) = undo {
-            let _ = self.manager.command(file, &undo, sys::now(), &mut self.net);
+            let _ = self.manager.command(file, &undo, &mut self.net);
             self.act(file);
             self.show(file);
         }
@@ -296,7 +296,7 @@ impl Device {
         let now = sys::now();
         if self.alarms.get(&file).is_some_and(|at| *at <= now) {
             self.alarms.remove(&file);
-            self.manager.expired(file, now);
+            self.manager.expired(file, &mut self.net);
         }
         for listener in self.starved.remove(&file).unwrap_or_default() {
             self.net.accepting(listener, self.manager.accepting(listener));
@@ -318,7 +318,6 @@ impl Device {
             Role::Listens(listener) => return self.accept(number, listener, file),
             _ => connection.socket.receive(&mut message),
         };
-        let now = sys::now();
         match (role, received) {
             (_, Received::Nothing) => {}
             (Role::Unborn(listener), Received::Message(length)) => {
@@ -327,11 +326,11 @@ impl Device {
                 self.net.born(number, link);
             }
             (Role::Linked(link), Received::Message(length)) => {
-                self.manager.message(link, &message[..length], now);
+                self.manager.message(link, &message[..length], &mut self.net);
             }
             (Role::Linked(link), Received::End) => {
                 self.net.leave(number);
-                self.manager.ended(link, now);
+                self.manager.ended(link, &mut self.net);
             }
             (_, Received::End) | (Role::Listens(_), _) => self.net.leave(number),
         }
@@ -371,8 +370,8 @@ impl Device {
             Connected::Soon(message) if now < until => {
                 self.net.waiting.push(Waiting { link, file, to, message, at: now + LISTENS_SOON, until });
             }
-            Connected::Soon(_) => self.manager.refused(link, false, now),
-            Connected::Refused(known) => self.manager.refused(link, known, now),
+            Connected::Soon(_) => self.manager.refused(link, false, &mut self.net),
+            Connected::Refused(known) => self.manager.refused(link, known, &mut self.net),
             Connected::Unreachable => self.manager.unreachable(link),
         }
     }
@@ -394,6 +393,8 @@ impl Device {
                 }
                 Action::MoveListener { id, file } => self.net.give_listener(id, file),
                 Action::Accepting { id, room } => self.net.accepting(id, room),
+                Action::Update { id, binding } => self.net.update(id, &binding),
+                Action::Release { id } => self.net.release(id),
                 Action::Timer { file, at } => {
                     match at {
                         Some(at) => self.alarms.insert(file, at),

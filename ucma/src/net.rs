@@ -4,9 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use ironverbs_cm::address::{Address, Family, Gid};
-use ironverbs_cm::ports::Binding;
-use ironverbs_cm::world::{Destination, Device, Message, NoRoute, Route};
-use ironverbs_cm::{Errno, File, Link, World};
+use ironverbs_cm::ports::{Binding, NoPort};
+use ironverbs_cm::world::{Destination, Device, Message, NoDevice, NoRoute, Route};
+use ironverbs_cm::{File, Link, World};
 use softrdma::shm::folder::{Config, Folder};
 
 use crate::channel::{Channel, Member};
@@ -91,10 +91,10 @@ pub struct Net {
 
 impl Net {
     /// The folder and the ports, from when they are needed first.
-    fn meeting(&mut self) -> Result<&mut (Folder, Registry), Errno> {
+    fn meeting(&mut self) -> Result<&mut (Folder, Registry), i32> {
         let open = || {
             let folder = Config::from_env().and_then(|config| Folder::open(&config));
-            folder.map(|folder| folder.out_of_the_way(shim::floor())).map_err(|why| Errno(why.errno()))
+            folder.map(|folder| folder.out_of_the_way(shim::floor())).map_err(|why| why.errno())
         };
         match &mut self.meeting {
             // The program may have closed descriptors that it did not open.
@@ -102,15 +102,15 @@ impl Net {
                 if folder.descriptor() < 0 {
                     *folder = open()?;
                 }
-                registry.refresh(folder).map_err(Errno)?;
+                registry.refresh(folder)?;
             }
             None => {
                 let folder = open()?;
-                let registry = Registry::open(&folder).map_err(Errno)?;
+                let registry = Registry::open(&folder)?;
                 self.meeting = Some((folder, registry));
             }
         }
-        self.meeting.as_mut().ok_or(Errno::ENOMEM)
+        self.meeting.as_mut().ok_or(libc::ENOMEM)
     }
 
     /// The last channel is closed: nothing stays open.
@@ -291,6 +291,27 @@ impl Net {
         }
     }
 
+    /// Changes what an id has.
+    pub fn update(&mut self, id: u32, binding: &Binding) {
+        if let Some((_, registry)) = &mut self.meeting {
+            registry.update(id, binding);
+        }
+    }
+
+    /// Gives an id's port back, and closes what waits there.
+    pub fn release(&mut self, id: u32) {
+        for number in self.of_listener(id) {
+            self.leave(number);
+        }
+        let listened = self.listeners.remove(&id);
+        if let Some((_, registry)) = &mut self.meeting {
+            if let Some((_, name)) = listened {
+                registry.forget(name);
+            }
+            registry.release(id);
+        }
+    }
+
     /// The next connection at a listener's socket.
     ///
     /// # Errors
@@ -316,12 +337,12 @@ impl Net {
 }
 
 impl World for Net {
-    fn device_of(&mut self, address: &Address) -> Result<Device, Errno> {
+    fn device_of(&mut self, address: &Address) -> Result<Device, NoDevice> {
         self.gids().of_address(address)
     }
 
-    fn device_of_gid(&mut self, gid: &Gid) -> Result<Device, Errno> {
-        self.gids().of_gid(gid).ok_or(Errno::ENODEV)
+    fn device_of_gid(&mut self, gid: &Gid) -> Option<Device> {
+        self.gids().of_gid(gid)
     }
 
     fn route(&mut self, source: Option<&Address>, destination: &Address) -> Result<Route, NoRoute> {
@@ -334,7 +355,7 @@ impl World for Net {
         }
         if let Address::Ib(to) = destination {
             // A native address names a GID, and those of this host are all that there are.
-            let device = self.gids().of_gid(&to.gid).ok_or(NoRoute::Event(Errno::EHOSTUNREACH))?;
+            let device = self.gids().of_gid(&to.gid).ok_or(NoRoute::NoHost)?;
             let own = source.copied().unwrap_or(*destination);
             return Ok(Route { source: own, device: Some(device), dgid: to.gid, scope: 0, hop_limit: HOPS });
         }
@@ -346,34 +367,28 @@ impl World for Net {
             && self.meeting().is_ok_and(|(folder, registry)| registry.knows(folder, &dgid));
         let own = match route::source(source, destination) {
             Ok(own) if !elsewhere || self.gids().of_address(&own).is_ok() => own,
-            Err(why) if !elsewhere => return Err(NoRoute::Command(why)),
+            Err(why) if !elsewhere => return Err(NoRoute::Table(why)),
             _ => {
                 let device = self.gids().of_family(destination.family() == Some(Family::V4));
-                address_of(&device.ok_or(NoRoute::Command(Errno::ENETUNREACH))?.gid)
+                address_of(&device.ok_or(NoRoute::Table(libc::ENETUNREACH))?.gid)
             }
         };
         if !is_own && !elsewhere {
             // Nobody else's host is reached, so nobody there answers.
-            return Err(NoRoute::Event(Errno::ETIMEDOUT));
+            return Err(NoRoute::NoNeighbour);
         }
         let device = self.gids().of_address(&own).ok().or_else(|| self.gids().of_loopback(&own));
         Ok(Route { source: own, device, dgid, scope: own.scope(), hop_limit: HOPS })
     }
 
-    fn reserve(&mut self, id: u32, wanted: &Binding) -> Result<u16, Errno> {
+    fn reserve(&mut self, id: u32, wanted: &Binding) -> Result<u16, NoPort> {
         let (_, registry) = self.meeting()?;
         let port = wanted.source.port();
         let low = port == 0 || port >= 1024 || sys::may_bind_low_ports();
         registry.reserve(id, wanted, low)
     }
 
-    fn update(&mut self, id: u32, binding: &Binding) {
-        if let Some((_, registry)) = &mut self.meeting {
-            registry.update(id, binding);
-        }
-    }
-
-    fn listen(&mut self, id: u32, file: File, binding: &Binding) -> Result<(), Errno> {
+    fn listen(&mut self, id: u32, file: File, binding: &Binding) -> Result<(), NoPort> {
         let gids = (!binding.source.is_loopback()).then(|| self.gids().public_gids());
         let (_, registry) = self.meeting()?;
         if let Some(gids) = gids {
@@ -386,23 +401,14 @@ impl World for Net {
             Ok(())
         })?;
         if let Some(socket) = socket {
-            let number = self.join(socket, Role::Listens(id), file).map_err(Errno)?;
+            let number = self.join(socket, Role::Listens(id), file)?;
             self.listeners.insert(id, (number, name));
         }
         Ok(())
     }
 
-    fn release(&mut self, id: u32) {
-        for number in self.of_listener(id) {
-            self.leave(number);
-        }
-        let listened = self.listeners.remove(&id);
-        if let Some((_, registry)) = &mut self.meeting {
-            if let Some((_, name)) = listened {
-                registry.forget(name);
-            }
-            registry.release(id);
-        }
+    fn now(&mut self) -> Duration {
+        sys::now()
     }
 
     fn random(&mut self) -> u32 {

@@ -28,9 +28,8 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ffi::CStr;
 
-use ironverbs_cm::Errno;
 use ironverbs_cm::address::Gid;
-use ironverbs_cm::ports::{self, Binding};
+use ironverbs_cm::ports::{self, Binding, NoPort};
 use softrdma::shm::folder::Folder;
 
 use crate::{shim, sys};
@@ -77,8 +76,8 @@ impl Registry {
             match Own::new(&folder) {
                 Ok(owner) => Ok(Some(Registry { namespace, folder, owner, own: HashMap::new() })),
                 // Whoever leaves a namespace last removes its folder.
-                Err(Errno(libc::ENOENT)) => Ok(None),
-                Err(Errno(errno)) => Err(errno),
+                Err(libc::ENOENT) => Ok(None),
+                Err(errno) => Err(errno),
             }
         };
         let mut is_swept = false;
@@ -129,7 +128,7 @@ impl Registry {
     ///
     /// # Errors
     /// Those of `choose`; those of the system.
-    pub fn reserve(&mut self, id: u32, wanted: &Binding, low: bool) -> Result<u16, Errno> {
+    pub fn reserve(&mut self, id: u32, wanted: &Binding, low: bool) -> Result<u16, NoPort> {
         let random = sys::random() as u32;
         let port = match wanted.source.port() {
             0 => self.any_port(id, wanted, low, random)?,
@@ -140,22 +139,22 @@ impl Registry {
     }
 
     /// Any port, as [`ports::choose`] says: one after the other, since few records have the same one.
-    fn any_port(&mut self, id: u32, wanted: &Binding, low: bool, random: u32) -> Result<u16, Errno> {
+    fn any_port(&mut self, id: u32, wanted: &Binding, low: bool, random: u32) -> Result<u16, NoPort> {
         let (first, last) = port_range()?;
         let (first, last) = (first.min(last).max(1), last.max(first).max(1));
         let count = u32::from(last - first) + 1;
         for nth in 0..count {
             let port = first + ((random % count + nth) % count) as u16;
             match self.take(id, wanted, port, low) {
-                Err(Errno::EADDRNOTAVAIL | Errno::EADDRINUSE) => {}
+                Err(NoPort::NoneLeft | NoPort::Contended) => {}
                 taken => return taken,
             }
         }
-        Err(Errno::EADDRNOTAVAIL)
+        Err(NoPort::NoneLeft)
     }
 
     /// Takes a port, where that may be: as the one that is wanted, or for who wants any.
-    fn take(&mut self, id: u32, wanted: &Binding, port: u16, low: bool) -> Result<u16, Errno> {
+    fn take(&mut self, id: u32, wanted: &Binding, port: u16, low: bool) -> Result<u16, NoPort> {
         let at = Port { space: wanted.space, number: port };
         let may = |others: &[Record]| {
             ports::choose(wanted, others.iter().map(|other| &other.binding), (port, port), low, 0)
@@ -178,10 +177,10 @@ impl Registry {
                     return Ok(port);
                 }
                 // The last one who had the port has removed the folder meanwhile.
-                Err(Errno(libc::ENOENT)) => {}
-                Err(errno) => {
+                Err(NoPort::System(libc::ENOENT)) => {}
+                Err(why) => {
                     at.remove_unused(&self.folder);
-                    return Err(errno);
+                    return Err(why);
                 }
                 Ok(outcome) => {
                     record.withdraw(&self.folder, at);
@@ -189,7 +188,7 @@ impl Registry {
                 }
             }
         }
-        Err(Errno::EADDRINUSE)
+        Err(NoPort::Contended)
     }
 
     /// Changes what stands for an id; whether it listens stays.
@@ -201,8 +200,8 @@ impl Registry {
     }
 
     /// Gives an id another record in the place of its own.
-    fn replace(&mut self, id: u32, record: Record) -> Result<(), Errno> {
-        let Held { port, record: before } = *self.own.get(&id).ok_or(Errno::EINVAL)?;
+    fn replace(&mut self, id: u32, record: Record) -> Result<(), i32> {
+        let Held { port, record: before } = *self.own.get(&id).ok_or(libc::EINVAL)?;
         let record = record.renewed();
         self.with_room(|registry| record.publish(&port.make(&registry.folder)?))?;
         self.own.insert(id, Held { port, record });
@@ -220,8 +219,8 @@ impl Registry {
         id: u32,
         binding: &Binding,
         make: impl FnOnce(&Folder, &CStr) -> Result<(), i32>,
-    ) -> Result<u64, Errno> {
-        let Held { port, record: before } = *self.own.get(&id).ok_or(Errno::EINVAL)?;
+    ) -> Result<u64, NoPort> {
+        let Held { port, record: before } = *self.own.get(&id).ok_or(libc::EINVAL)?;
         let socket = sys::random() | 1;
         let listens = Record { binding: Binding { reuse: false, ..*binding }, socket, ..before }.renewed();
         let may = |registry: &Registry| {
@@ -232,18 +231,18 @@ impl Registry {
         if binding.reuse {
             self.with_room(may)?;
         }
-        make(&self.folder, &socket_name(self.owner.number(), socket)).map_err(Errno)?;
+        make(&self.folder, &socket_name(self.owner.number(), socket))?;
         // The record before stays until it is known that the other holds: in a full file system it could not be
         // made again.
-        let mut outcome = self.with_room(|registry| listens.publish(&port.make(&registry.folder)?));
+        let mut outcome = self.with_room(|registry| Ok(listens.publish(&port.make(&registry.folder)?)?));
         // Somebody may have taken the port while this did not exclude it yet.
         if outcome.is_ok() && binding.reuse {
             outcome = self.with_room(may);
         }
-        if let Err(errno) = outcome {
+        if let Err(why) = outcome {
             listens.withdraw(&self.folder, port);
             self.forget(socket);
-            return Err(errno);
+            return Err(why);
         }
         self.own.insert(id, Held { port, record: listens });
         before.withdraw(&self.folder, port);
@@ -268,7 +267,7 @@ impl Registry {
     ///
     /// # Errors
     /// Those of the system.
-    pub fn publish(&mut self, gids: &[Gid]) -> Result<(), Errno> {
+    pub fn publish(&mut self, gids: &[Gid]) -> Result<(), i32> {
         self.owner.show(gids)
     }
 
@@ -289,7 +288,7 @@ impl Registry {
     }
 
     /// The records of the living at a port but one, the newest first.
-    fn others(&self, place: &Folder, port: Port, but: Option<&Record>) -> Result<Vec<Record>, Errno> {
+    fn others(&self, place: &Folder, port: Port, but: Option<&Record>) -> Result<Vec<Record>, NoPort> {
         let mut records = living(&self.folder, place, port, self.owner.number())?;
         records.retain(|record| but.is_none_or(|but| !but.is(record)));
         records.sort_by_key(|record| Reverse(record.since));
@@ -297,13 +296,16 @@ impl Registry {
     }
 
     /// Does something that needs descriptors for a moment, also where the program has left none.
-    fn with_room<R: Send>(&self, body: impl Fn(&Registry) -> Result<R, Errno> + Sync) -> Result<R, Errno> {
+    fn with_room<R: Send, E: Send + PartialEq + From<i32>>(
+        &self,
+        body: impl Fn(&Registry) -> Result<R, E> + Sync,
+    ) -> Result<R, E> {
         room::with_room(self.folder.descriptor(), || body(self))
     }
 }
 
 /// The records of the living at a port, of whom this process (`own`) is one. Those of the dead are removed.
-fn living(folder: &Folder, place: &Folder, port: Port, own: u64) -> Result<Vec<Record>, Errno> {
+fn living(folder: &Folder, place: &Folder, port: Port, own: u64) -> Result<Vec<Record>, NoPort> {
     let mut lives = HashMap::from([(own, true)]);
     let mut records = port::read(place, port.space)?;
     records.retain(|record| {
@@ -320,9 +322,9 @@ fn living(folder: &Folder, place: &Folder, port: Port, own: u64) -> Result<Vec<R
 ///
 /// # Errors
 /// EMFILE where the program may have no descriptor at all.
-fn port_range() -> Result<(u16, u16), Errno> {
+fn port_range() -> Result<(u16, u16), i32> {
     let text = match room::setting("/proc/sys/net/ipv4/ip_local_port_range") {
-        Err(Errno(libc::EMFILE)) => return Err(Errno(libc::EMFILE)),
+        Err(libc::EMFILE) => return Err(libc::EMFILE),
         text => text.unwrap_or_default(),
     };
     let mut numbers = text.split_ascii_whitespace().map(str::parse);

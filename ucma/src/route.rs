@@ -3,7 +3,6 @@
 use std::mem;
 use std::os::fd::AsRawFd;
 
-use ironverbs_cm::Errno;
 use ironverbs_cm::address::Address;
 use zerocopy::IntoBytes;
 
@@ -15,20 +14,20 @@ use crate::sys::{self, checked};
 /// # Errors
 /// Those of the routing table: ENETUNREACH, EHOSTUNREACH, EACCES and others; EINVAL of an address that is no IP
 /// address.
-pub fn source(source: Option<&Address>, destination: &Address) -> Result<Address, Errno> {
+pub fn source(source: Option<&Address>, destination: &Address) -> Result<Address, i32> {
     let family = match destination {
         Address::V4(_) => libc::AF_INET,
         Address::V6(_) => libc::AF_INET6,
-        _ => return Err(Errno::EINVAL),
+        _ => return Err(libc::EINVAL),
     };
     // Datagrams: connecting sends nothing.
-    let socket = sys::socket(family, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC).map_err(Errno)?;
+    let socket = sys::socket(family, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC)?;
     let fd = socket.as_raw_fd();
     let call =
         |address: &Address, port, call: unsafe extern "C" fn(i32, *const libc::sockaddr, u32) -> i32| {
             let (storage, size) = addresses::write(&address.with_port(port));
             // SAFETY: the address is readable for its size.
-            checked(unsafe { call(fd, storage.as_bytes().as_ptr().cast(), size.into()) }).map_err(Errno)
+            checked(unsafe { call(fd, storage.as_bytes().as_ptr().cast(), size.into()) })
         };
     if let Some(source) = source.filter(|source| source.family() == destination.family() && !source.is_zero())
     {
@@ -40,12 +39,12 @@ pub fn source(source: Option<&Address>, destination: &Address) -> Result<Address
     let mut found: libc::sockaddr_in6 = unsafe { mem::zeroed() };
     let mut size = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
     // SAFETY: there is room for an address of either family, and the size says how much.
-    checked(unsafe { libc::getsockname(fd, (&raw mut found).cast(), &raw mut size) }).map_err(Errno)?;
+    checked(unsafe { libc::getsockname(fd, (&raw mut found).cast(), &raw mut size) })?;
     // SAFETY: plain memory, of which every byte was set.
     let bytes: [u8; size_of::<libc::sockaddr_in6>()] = unsafe { mem::transmute(found) };
     drop(socket);
     match addresses::read(&bytes).0 {
-        Address::Unspecified => Err(Errno::ENETUNREACH),
+        Address::Unspecified => Err(libc::ENETUNREACH),
         address => Ok(address.with_port(0)),
     }
 }
@@ -65,6 +64,6 @@ mod tests {
         let to = Address::ip("127.0.0.1".parse().unwrap(), 7471);
         assert_eq!(source(None, &to), Ok(to.with_port(0)));
         assert_eq!(source(Some(&to), &to), Ok(to.with_port(0)));
-        assert_eq!(source(None, &Address::Unspecified), Err(Errno::EINVAL));
+        assert_eq!(source(None, &Address::Unspecified), Err(libc::EINVAL));
     }
 }

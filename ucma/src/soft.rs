@@ -5,9 +5,8 @@ use std::collections::HashMap;
 use std::net::Ipv6Addr;
 use std::os::fd::AsRawFd;
 
-use ironverbs_cm::Errno;
 use ironverbs_cm::address::{Address, Gid};
-use ironverbs_cm::world::Device;
+use ironverbs_cm::world::{Device, NoDevice};
 use ironverbs_os::environment;
 use ironverbs_os::network::Network;
 use ironverbs_os::{gids, guid};
@@ -123,25 +122,21 @@ impl Table {
     /// The device that has this local address.
     ///
     /// # Errors
-    /// EADDRNOTAVAIL where it is none of the host's, as an IPv4 address in IPv6 never is; ENODEV where no
-    /// device has it; EINVAL for a link-local address without a scope.
-    pub fn of_address(&mut self, address: &Address) -> Result<Device, Errno> {
-        let gid = address.gid().ok_or(Errno::ENODEV)?;
+    /// As [`NoDevice`] says.
+    pub fn of_address(&mut self, address: &Address) -> Result<Device, NoDevice> {
+        let gid = address.gid().ok_or(NoDevice::NoneHasIt)?;
         if let Address::V6(a) = address
             && a.ip().to_ipv4_mapped().is_some()
         {
-            return Err(Errno::EADDRNOTAVAIL);
+            return Err(NoDevice::NotLocal);
         }
-        let nowhere = || if route::is_local(address) { Errno::ENODEV } else { Errno::EADDRNOTAVAIL };
+        let nowhere = || if route::is_local(address) { NoDevice::NoneHasIt } else { NoDevice::NotLocal };
         let is_link_local = gid[0] == 0xfe && gid[1] & 0xc0 == 0x80;
         if matches!(address, Address::V6(_)) && is_link_local {
-            if address.scope() == 0 {
-                return Err(Errno::EINVAL);
-            }
             // Several interfaces may have the same; the table names one.
             return self
                 .with_gid(|entry| entry.raw == gid && entry.ifindex == address.scope())
-                .ok_or(Errno::ENODEV);
+                .ok_or(NoDevice::NoneHasIt);
         }
         self.of_gid(&gid).ok_or_else(nowhere)
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use ironverbs_cm::address::{Address, Family, Gid, gid_of};
 use ironverbs_cm::command::{Command, ConnParam};
-use ironverbs_cm::ports::{self, Binding};
-use ironverbs_cm::world::{Destination, Device, Message, NoRoute, Route};
+use ironverbs_cm::ports::{self, Binding, NoPort};
+use ironverbs_cm::world::{Destination, Device, Message, NoDevice, NoRoute, Route};
 use ironverbs_cm::{Action, Answer, Errno, Event, File, Link, Manager, World};
 
 /// xorshift64*: seeds make runs repeatable.
@@ -57,6 +57,17 @@ pub enum Arrival {
     End,
 }
 
+impl Arrival {
+    pub fn tell(self, manager: &mut Manager, link: Link, world: &mut dyn World) {
+        match self {
+            Arrival::Message(message) => manager.message(link, &message[..], world),
+            Arrival::Refused(known) => manager.refused(link, known, world),
+            Arrival::Unreachable => manager.unreachable(link),
+            Arrival::End => manager.ended(link, world),
+        }
+    }
+}
+
 /// One end of a link.
 pub struct End {
     pub pid: usize,
@@ -81,6 +92,7 @@ pub struct Shared {
     pub ports: Vec<Port>,
     pub ends: Vec<End>,
     pub random: Random,
+    pub now: Duration,
     pub low: bool,
     /// Peers say some things twice.
     pub repeats: bool,
@@ -98,6 +110,10 @@ impl Shared {
 
     fn end_of(&self, pid: usize, link: Link) -> Option<usize> {
         self.ends.iter().position(|e| e.pid == pid && e.link == Some(link) && e.open)
+    }
+
+    fn port_of(&mut self, pid: usize, id: u32) -> &mut Port {
+        self.ports.iter_mut().find(|p| (p.pid, p.id) == (pid, id)).expect("reserved")
     }
 
     fn drop_ports(&mut self, gone: impl Fn(&Port) -> bool) {
@@ -137,12 +153,12 @@ impl View<'_> {
 }
 
 impl World for View<'_> {
-    fn device_of(&mut self, address: &Address) -> Result<Device, Errno> {
-        self.device_of_gid(&address.gid().unwrap_or_default()).map_err(|_| Errno::EADDRNOTAVAIL)
+    fn device_of(&mut self, address: &Address) -> Result<Device, NoDevice> {
+        self.device_of_gid(&address.gid().unwrap_or_default()).ok_or(NoDevice::NotLocal)
     }
 
-    fn device_of_gid(&mut self, gid: &Gid) -> Result<Device, Errno> {
-        (0..HOSTS.len()).map(device).find(|d| d.gid == *gid).ok_or(Errno::ENODEV)
+    fn device_of_gid(&mut self, gid: &Gid) -> Option<Device> {
+        (0..HOSTS.len()).map(device).find(|d| d.gid == *gid)
     }
 
     fn route(&mut self, source: Option<&Address>, destination: &Address) -> Result<Route, NoRoute> {
@@ -158,9 +174,9 @@ impl World for View<'_> {
         }
         let dgid = destination.gid().unwrap();
         match dgid[14..] {
-            [9, 9] => return Err(NoRoute::Command(Errno::ENETUNREACH)),
-            [0, 99] => return Err(NoRoute::Event(Errno::ETIMEDOUT)),
-            [0, 98] => return Err(NoRoute::Event(Errno::EHOSTUNREACH)),
+            [9, 9] => return Err(NoRoute::Table(Errno::ENETUNREACH.0)),
+            [0, 99] => return Err(NoRoute::NoNeighbour),
+            [0, 98] => return Err(NoRoute::NoHost),
             _ => {}
         }
         let own = match destination {
@@ -177,7 +193,7 @@ impl World for View<'_> {
         Ok(Route { source, device: found, dgid, scope: 0, hop_limit: 64 })
     }
 
-    fn reserve(&mut self, id: u32, wanted: &Binding) -> Result<u16, Errno> {
+    fn reserve(&mut self, id: u32, wanted: &Binding) -> Result<u16, NoPort> {
         let random = self.random();
         let port = ports::choose(wanted, self.others(id), (32768, 32800), self.shared.low, random)?;
         let binding = Binding { source: wanted.source.with_port(port), ..*wanted };
@@ -187,26 +203,16 @@ impl World for View<'_> {
         Ok(port)
     }
 
-    fn update(&mut self, id: u32, binding: &Binding) {
-        let pid = self.pid;
-        let port = self.shared.ports.iter_mut().find(|p| (p.pid, p.id) == (pid, id)).expect("reserved");
-        assert_eq!(port.binding.source.port(), binding.source.port());
-        port.binding = *binding;
-    }
-
-    fn listen(&mut self, id: u32, file: File, binding: &Binding) -> Result<(), Errno> {
+    fn listen(&mut self, id: u32, file: File, binding: &Binding) -> Result<(), NoPort> {
         ports::may_listen(binding, self.others(id))?;
-        let pid = self.pid;
-        let port = self.shared.ports.iter_mut().find(|p| (p.pid, p.id) == (pid, id)).expect("reserved");
+        let port = self.shared.port_of(self.pid, id);
         port.listens = Some(file);
         port.binding.reuse = false;
         Ok(())
     }
 
-    fn release(&mut self, id: u32) {
-        let pid = self.pid;
-        assert!(self.shared.ports.iter().any(|p| (p.pid, p.id) == (pid, id)), "released, never reserved");
-        self.shared.drop_ports(|p| (p.pid, p.id) == (pid, id));
+    fn now(&mut self) -> Duration {
+        self.shared.now
     }
 
     fn random(&mut self) -> u32 {
@@ -223,7 +229,6 @@ pub struct Net {
     pub shared: Shared,
     pub managers: Vec<Option<Manager>>,
     pub timers: BTreeMap<(usize, File), Duration>,
-    pub now: Duration,
 }
 
 impl Net {
@@ -232,11 +237,12 @@ impl Net {
             ports: Vec::new(),
             ends: Vec::new(),
             random: Random::new(seed),
+            now: Duration::from_secs(1),
             low: true,
             repeats: false,
         };
         let managers = (0..processes).map(|_| Some(Manager::new())).collect();
-        Net { shared, managers, timers: BTreeMap::new(), now: Duration::from_secs(1) }
+        Net { shared, managers, timers: BTreeMap::new() }
     }
 
     pub fn open(&mut self, pid: usize) -> File {
@@ -246,14 +252,13 @@ impl Net {
     pub fn command(&mut self, pid: usize, file: File, command: &Command<'_>) -> Result<Answer, Errno> {
         let mut view = View { shared: &mut self.shared, pid };
         let manager = self.managers[pid].as_mut().unwrap();
-        let answer = manager.command(file, command, self.now, &mut view);
+        let answer = manager.command(file, command, &mut view);
         self.act(pid);
         answer
     }
 
     pub fn close(&mut self, pid: usize, file: File) {
-        let mut view = View { shared: &mut self.shared, pid };
-        self.managers[pid].as_mut().unwrap().close(file, &mut view);
+        self.managers[pid].as_mut().unwrap().close(file);
         self.timers.remove(&(pid, file));
         self.act(pid);
     }
@@ -294,11 +299,10 @@ impl Net {
                     self.shared.ends[end].file = file;
                 }
                 Action::MoveListener { id, file } => {
-                    let port = self.shared.ports.iter_mut().find(|p| (p.pid, p.id) == (pid, id)).unwrap();
-                    port.listens = Some(file);
+                    self.shared.port_of(pid, id).listens = Some(file);
                 }
                 Action::Accepting { id, room } => {
-                    let port = self.shared.ports.iter_mut().find(|p| (p.pid, p.id) == (pid, id)).unwrap();
+                    let port = self.shared.port_of(pid, id);
                     assert_ne!(port.room, room, "says what changed");
                     port.room = room;
                 }
@@ -307,6 +311,15 @@ impl Net {
                 }
                 Action::Timer { file, at: None } => {
                     self.timers.remove(&(pid, file));
+                }
+                Action::Update { id, binding } => {
+                    let port = self.shared.port_of(pid, id);
+                    assert_eq!(port.binding.source.port(), binding.source.port());
+                    port.binding = binding;
+                }
+                Action::Release { id } => {
+                    self.shared.port_of(pid, id);
+                    self.shared.drop_ports(|p| (p.pid, p.id) == (pid, id));
                 }
             }
         }
@@ -349,12 +362,8 @@ impl Net {
         let manager = self.managers[pid].as_mut().unwrap();
         if let Some(&end) = links.get(choice) {
             let link = self.shared.ends[end].link.unwrap();
-            match self.shared.ends[end].inbox.pop_front().unwrap() {
-                Arrival::Message(message) => manager.message(link, &message[..], self.now),
-                Arrival::Refused(known) => manager.refused(link, known, self.now),
-                Arrival::Unreachable => manager.unreachable(link),
-                Arrival::End => manager.ended(link, self.now),
-            }
+            let arrival = self.shared.ends[end].inbox.pop_front().unwrap();
+            arrival.tell(manager, link, &mut View { shared: &mut self.shared, pid });
         } else {
             let port = &mut self.shared.ports[ports[choice - links.len()]];
             let (listener, end) = (port.id, port.queue.pop_front().unwrap());
@@ -388,8 +397,9 @@ impl Net {
     pub fn sleep(&mut self) -> bool {
         let Some((&(pid, file), &at)) = self.timers.iter().min_by_key(|(_, at)| **at) else { return false };
         self.timers.remove(&(pid, file));
-        self.now = self.now.max(at);
-        self.managers[pid].as_mut().unwrap().expired(file, self.now);
+        self.shared.now = self.shared.now.max(at);
+        let mut view = View { shared: &mut self.shared, pid };
+        self.managers[pid].as_mut().unwrap().expired(file, &mut view);
         self.act(pid);
         true
     }

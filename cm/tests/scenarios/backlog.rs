@@ -82,7 +82,7 @@ fn who_finds_no_room_waits_as_long_as_for_an_answer() {
     server.bind(net, v4("0.0.0.0", 1)).unwrap();
     server.listen(net, 1).unwrap();
     let sides: Vec<Side> = (0..2).map(|_| client(net, TCP, v4("10.0.0.1", 1))).collect();
-    let before = net.now;
+    let before = net.shared.now;
     for side in &sides {
         side.connect(net, &param(b"")).unwrap();
     }
@@ -90,5 +90,5 @@ fn who_finds_no_room_waits_as_long_as_for_an_answer() {
     for side in &sides {
         side.expect(net, EventKind::Unreachable, -110);
     }
-    assert_eq!((net.now - before).as_millis(), 16 * (2048 + 4096 + 65536));
+    assert_eq!((net.shared.now - before).as_millis(), 16 * (2048 + 4096 + 65536));
 }

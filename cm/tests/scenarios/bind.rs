@@ -1,6 +1,7 @@
 //! BIND and LISTEN: addresses and ports.
 
 use super::*;
+use ironverbs_cm::Action;
 use ironverbs_cm::address::IbAddress;
 
 fn bound(net: &mut Net, pid: usize, host: &str, port: u16) -> Result<Side, Errno> {
@@ -135,6 +136,19 @@ fn destroyed_ids_give_their_port_back() {
     let side = bound(net, 1, "0.0.0.0", 4420).unwrap();
     net.close(1, side.file);
     bound(net, 0, "0.0.0.0", 4420).unwrap();
+}
+
+#[test]
+fn ports_are_given_back_before_anybody_hears_of_the_end() {
+    let net = &mut Net::new(2, 1);
+    let (client, _) = connected(net);
+    let other = Side::on(net, 1, client.file, TCP);
+    other.bind(net, v4("10.0.0.1", 5)).unwrap();
+    let manager = net.managers[1].as_mut().unwrap();
+    manager.close(client.file);
+    let actions: Vec<Action> = std::iter::from_fn(|| manager.next_action()).collect();
+    let releases = |action: &Action| matches!(action, Action::Release { .. });
+    assert!(actions[..2].iter().all(releases) && matches!(actions[2], Action::Send { .. }), "{actions:?}");
 }
 
 #[test]

@@ -63,9 +63,9 @@ fn it_is_refused_or_forgotten() {
     }
     let net = &mut Net::new(2, 1);
     let (client, _, _) = asked(net, b"");
-    let before = net.now;
+    let before = net.shared.now;
     client.expect(net, EventKind::Unreachable, -110);
-    assert_eq!((net.now - before).as_millis(), 16 * 4096);
+    assert_eq!((net.shared.now - before).as_millis(), 16 * 4096);
 }
 
 #[test]

@@ -103,9 +103,9 @@ fn a_side_that_waits_for_drep_hears_of_the_end() {
 fn answers_that_never_come() {
     let net = &mut Net::new(2, 1);
     let (client, server) = requested(net);
-    let before = net.now;
+    let before = net.shared.now;
     client.expect(net, EventKind::Unreachable, -110);
-    assert_eq!((net.now - before).as_millis(), 16 * (2048 + 4096 + 65536));
+    assert_eq!((net.shared.now - before).as_millis(), 16 * (2048 + 4096 + 65536));
     server.nothing(net);
     assert_eq!(server.accept(net, 7, &param(b"")), Err(Errno::EINVAL));
 
@@ -118,9 +118,9 @@ fn answers_that_never_come() {
     let net = &mut Net::new(2, 1);
     let (client, _) = connected(net);
     client.disconnect(net).unwrap();
-    let before = net.now;
+    let before = net.shared.now;
     client.expect(net, EventKind::Disconnected, -110);
-    assert_eq!((net.now - before).as_millis(), 16 * (2048 + 4096));
+    assert_eq!((net.shared.now - before).as_millis(), 16 * (2048 + 4096));
     client.expect(net, EventKind::TimewaitExit, 0);
 }
 

@@ -37,10 +37,10 @@ fn a_connection_begins_and_ends() {
     new.disconnect(net).unwrap();
     client.expect(net, EventKind::Disconnected, 0);
     // Both leave time-wait after 2.048 s.
-    let before = net.now;
+    let before = net.shared.now;
     client.expect(net, EventKind::TimewaitExit, 0);
     new.expect(net, EventKind::TimewaitExit, 0);
-    assert_eq!((net.now - before).as_millis(), 2048);
+    assert_eq!((net.shared.now - before).as_millis(), 2048);
     assert_eq!(client.destroy(net), Ok(5));
     assert_eq!(new.destroy(net), Ok(3));
     assert_eq!(server.destroy(net), Ok(1));

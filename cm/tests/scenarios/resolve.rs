@@ -47,11 +47,11 @@ fn failures_are_errors_or_events() {
     assert_eq!(side.resolve(net, v4("::1", 5)), Err(Errno::EINVAL));
     side.resolve(net, v4("10.0.0.98", 5)).unwrap();
     side.expect(net, EventKind::AddrError, -113);
-    let before = net.now;
+    let before = net.shared.now;
     side.resolve(net, v4("10.0.0.99", 5)).unwrap();
     assert_eq!(side.resolve(net, v4("10.0.0.2", 5)), Err(Errno::EINVAL));
     side.expect(net, EventKind::AddrError, -110);
-    assert_eq!((net.now - before).as_millis(), 2000);
+    assert_eq!((net.shared.now - before).as_millis(), 2000);
     side.resolve(net, v4("10.0.5.5", 5)).unwrap();
     side.expect(net, EventKind::AddrError, -19);
     assert_eq!(side.route(net), Err(Errno::EINVAL));

@@ -16,7 +16,7 @@ use crate::abi::decode::{self, Decoded, Surroundings};
 use crate::abi::layout::{self, Header};
 use crate::kernel::Kernel;
 use crate::sides::{Id, OWN, Rule, There};
-use crate::{memory, route, sys};
+use crate::{memory, route};
 
 /// Numbers of commands that are more than passed on.
 const DESTROY_ID: u32 = 1;
@@ -232,7 +232,7 @@ impl Device {
 
     /// Gives the manager a command, and does what follows of it.
     fn settled(&mut self, file: File, command: &Command<'_>) -> Result<Answer, i32> {
-        let answer = self.manager.command(file, command, sys::now(), &mut self.net);
+        let answer = self.manager.command(file, command, &mut self.net);
         self.act(file);
         self.show(file);
         answer.map_err(|errno| errno.0)

@@ -9,7 +9,6 @@
 use std::ffi::CStr;
 use std::os::fd::AsFd;
 
-use ironverbs_cm::Errno;
 use ironverbs_cm::address::Gid;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::resource::{Resource, getrlimit};
@@ -51,19 +50,19 @@ impl Own {
     ///
     /// # Errors
     /// ENOENT where the folder was removed; those of the system.
-    pub fn new(folder: &Folder) -> Result<Own, Errno> {
+    pub fn new(folder: &Folder) -> Result<Own, i32> {
         for _ in 0..ATTEMPTS {
             let number = sys::random() | 1;
             let (unborn, name) = (unborn_name(number), owner_name(number));
-            let file = folder.create(&unborn).map_err(|why| Errno(why.errno()))?;
+            let file = folder.create(&unborn).map_err(|why| why.errno())?;
             let ready = write(&file, &Content::new_zeroed())
                 .and_then(|()| lock(&file))
-                .and_then(|()| Kept::new(file).map_err(Errno))
+                .and_then(|()| Kept::new(file))
                 .and_then(|file| match folder.rename(&unborn, &name) {
                     Ok(()) => Ok(Some(file)),
                     // Until it was locked, somebody took it for one of the dead.
                     Err(why) if why.errno() == libc::ENOENT => Ok(None),
-                    Err(why) => Err(Errno(why.errno())),
+                    Err(why) => Err(why.errno()),
                 });
             let file = ready.inspect_err(|_| {
                 let _ = folder.remove(&unborn);
@@ -72,7 +71,7 @@ impl Own {
                 return Ok(Own { file, number, at_work: false });
             }
         }
-        Err(Errno(libc::EIO))
+        Err(libc::EIO)
     }
 
     /// The number in the names of all that the process has.
@@ -95,7 +94,7 @@ impl Own {
     ///
     /// # Errors
     /// Those of the system.
-    pub fn show(&self, gids: &[Gid]) -> Result<(), Errno> {
+    pub fn show(&self, gids: &[Gid]) -> Result<(), i32> {
         let mut content = Content::new_zeroed();
         content.at_work = self.at_work.into();
         for (place, gid) in content.gids.iter_mut().zip(gids) {
@@ -155,19 +154,19 @@ fn allowed() -> u64 {
 }
 
 /// ENOMEM where the process may not write so much: as of the memory that a device has in such a file.
-fn write(file: &impl AsFd, content: &Content) -> Result<(), Errno> {
+fn write(file: &impl AsFd, content: &Content) -> Result<(), i32> {
     if allowed() < size_of::<Content>() as u64 {
-        return Err(Errno(libc::ENOMEM));
+        return Err(libc::ENOMEM);
     }
     match pwrite(file, content.as_bytes(), 0) {
         Ok(length) if length == size_of::<Content>() => Ok(()),
-        Ok(_) => Err(Errno(libc::ENOSPC)),
-        Err(_) => Err(Errno(sys::errno())),
+        Ok(_) => Err(libc::ENOSPC),
+        Err(_) => Err(sys::errno()),
     }
 }
 
-fn lock(file: &impl AsFd) -> Result<(), Errno> {
-    fcntl(file, FcntlArg::F_OFD_SETLK(&first_byte())).map(drop).map_err(|_| Errno(sys::errno()))
+fn lock(file: &impl AsFd) -> Result<(), i32> {
+    fcntl(file, FcntlArg::F_OFD_SETLK(&first_byte())).map(drop).map_err(|_| sys::errno())
 }
 
 /// Whether somebody has the lock; also where the kernel does not say.

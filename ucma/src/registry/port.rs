@@ -5,9 +5,8 @@ use std::ffi::{CStr, CString, OsString};
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 
-use ironverbs_cm::Errno;
 use ironverbs_cm::address::{Address, PortSpace};
-use ironverbs_cm::ports::Binding;
+use ironverbs_cm::ports::{Binding, NoPort};
 use softrdma::shm::folder::Folder;
 use zerocopy::IntoBytes;
 
@@ -41,16 +40,16 @@ impl Port {
     ///
     /// # Errors
     /// ENOENT where there is none; those of [`Folder::existing_folder`].
-    pub fn open(self, namespace: &Folder) -> Result<Folder, Errno> {
-        namespace.existing_folder(&self.name()).map_err(|why| Errno(why.errno()))
+    pub fn open(self, namespace: &Folder) -> Result<Folder, i32> {
+        namespace.existing_folder(&self.name()).map_err(|why| why.errno())
     }
 
     /// Its folder, made where there is none.
     ///
     /// # Errors
     /// Those of [`Folder::folder`].
-    pub fn make(self, namespace: &Folder) -> Result<Folder, Errno> {
-        namespace.folder(&self.name()).map_err(|why| Errno(why.errno()))
+    pub fn make(self, namespace: &Folder) -> Result<Folder, i32> {
+        namespace.folder(&self.name()).map_err(|why| why.errno())
     }
 
     /// Removes its folder, unless somebody has the port.
@@ -142,11 +141,9 @@ impl Record {
     ///
     /// # Errors
     /// ENOENT where the port's folder was removed; those of the system.
-    pub fn publish(&self, place: &Folder) -> Result<(), Errno> {
+    pub fn publish(&self, place: &Folder) -> Result<(), i32> {
         let (text, name) = (CString::new(self.text()), CString::new(self.name()));
-        place
-            .write_link(&text.unwrap_or_default(), &name.unwrap_or_default())
-            .map_err(|why| Errno(why.errno()))
+        place.write_link(&text.unwrap_or_default(), &name.unwrap_or_default()).map_err(|why| why.errno())
     }
 
     /// Takes it back, and the port's folder where nobody else has the port.
@@ -173,10 +170,10 @@ impl Record {
 /// The records in a port's folder.
 ///
 /// # Errors
-/// EADDRINUSE where they change all the time; those of the system.
-pub fn read(place: &Folder, space: PortSpace) -> Result<Vec<Record>, Errno> {
-    let names = || place.names().map_err(|why| Errno(why.errno()));
-    let text = |name: &CStr| place.read_link(name).map_err(|why| Errno(why.errno()));
+/// [`NoPort::Contended`] where they change all the time; those of the system.
+pub fn read(place: &Folder, space: PortSpace) -> Result<Vec<Record>, NoPort> {
+    let names = || place.names().map_err(|why| why.errno());
+    let text = |name: &CStr| place.read_link(name).map_err(|why| why.errno());
     read_with(space, names, text)
 }
 
@@ -184,14 +181,14 @@ pub fn read(place: &Folder, space: PortSpace) -> Result<Vec<Record>, Errno> {
 /// another in its place that was not there when the names were: then they are read again.
 fn read_with(
     space: PortSpace,
-    names: impl Fn() -> Result<Vec<CString>, Errno>,
-    text: impl Fn(&CStr) -> Result<OsString, Errno>,
-) -> Result<Vec<Record>, Errno> {
+    names: impl Fn() -> Result<Vec<CString>, i32>,
+    text: impl Fn(&CStr) -> Result<OsString, i32>,
+) -> Result<Vec<Record>, NoPort> {
     let mut left = READS;
     for _ in 0..ATTEMPTS {
         let mut is_whole = true;
         let record = |name: &CString| {
-            let text = text(name).inspect_err(|why| is_whole &= *why != Errno(libc::ENOENT));
+            let text = text(name).inspect_err(|why| is_whole &= *why != libc::ENOENT);
             let text = text.ok().filter(|text| text.len() < LENGTH)?;
             Record::parse(space, name, text.as_bytes())
         };
@@ -205,7 +202,7 @@ fn read_with(
             break;
         }
     }
-    Err(Errno::EADDRINUSE)
+    Err(NoPort::Contended)
 }
 
 /// An address as it is written in a record: the bytes of the socket address.
@@ -249,18 +246,18 @@ mod tests {
         // Between the names and their content, the one came and the other went.
         let text = |name: &CStr| {
             let is_there = name.to_bytes() == after.name().as_bytes();
-            if is_there { Ok(after.text().into()) } else { Err(Errno(libc::ENOENT)) }
+            if is_there { Ok(after.text().into()) } else { Err(libc::ENOENT) }
         };
         assert_eq!(read_with(PortSpace::Tcp, names, text), Ok(vec![after]));
-        let gone = |_: &CStr| Err(Errno(libc::ENOENT));
-        assert_eq!(read_with(PortSpace::Tcp, names, gone), Err(Errno::EADDRINUSE), "it ends");
+        let gone = |_: &CStr| Err(libc::ENOENT);
+        assert_eq!(read_with(PortSpace::Tcp, names, gone), Err(NoPort::Contended), "it ends");
         // Of very many, of which somebody always removes one, long before.
         listings.set(0);
         let many = || {
             listings.set(listings.get() + 1);
             Ok(vec![CString::default(); RECORDS])
         };
-        assert_eq!(read_with(PortSpace::Tcp, many, gone), Err(Errno::EADDRINUSE));
+        assert_eq!(read_with(PortSpace::Tcp, many, gone), Err(NoPort::Contended));
         assert!(listings.get() <= READS / RECORDS);
     }
 

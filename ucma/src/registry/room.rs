@@ -5,7 +5,6 @@ use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::thread;
 
-use ironverbs_cm::Errno;
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 
@@ -18,9 +17,9 @@ const NONE: RawFd = -1;
 ///
 /// # Errors
 /// Those of reading it; EMFILE as for [`with_room`].
-pub fn setting(path: &str) -> Result<String, Errno> {
+pub fn setting(path: &str) -> Result<String, i32> {
     with_room(NONE, || {
-        std::fs::read_to_string(path).map_err(|why| Errno(why.raw_os_error().unwrap_or(libc::EINVAL)))
+        std::fs::read_to_string(path).map_err(|why| why.raw_os_error().unwrap_or(libc::EINVAL))
     })
 }
 
@@ -29,10 +28,13 @@ pub fn setting(path: &str) -> Result<String, Errno> {
 ///
 /// # Errors
 /// Those of `body`; EMFILE where there can be no such thread.
-pub fn with_room<R: Send>(needed: RawFd, body: impl Fn() -> Result<R, Errno> + Sync) -> Result<R, Errno> {
-    let none = Errno(libc::EMFILE);
+pub fn with_room<R: Send, E: Send + PartialEq + From<i32>>(
+    needed: RawFd,
+    body: impl Fn() -> Result<R, E> + Sync,
+) -> Result<R, E> {
+    let none = libc::EMFILE;
     match body() {
-        Err(errno) if errno == none => {}
+        Err(why) if why == none.into() => {}
         done => return done,
     }
     // The thread inherits the mask: no signal handler of the program runs with other descriptors than its own.

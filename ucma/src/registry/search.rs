@@ -3,9 +3,8 @@
 use std::cmp::Reverse;
 use std::ffi::CStr;
 
-use ironverbs_cm::Errno;
 use ironverbs_cm::address::{Address, Gid, PortSpace};
-use ironverbs_cm::ports::Binding;
+use ironverbs_cm::ports::{Binding, NoPort};
 use softrdma::shm::folder::Folder;
 
 use super::Registry;
@@ -56,7 +55,7 @@ impl Registry {
         to: &Address,
         public: bool,
         near: &dyn Fn(&Address) -> bool,
-    ) -> Result<Search, Errno> {
+    ) -> Result<Search, NoPort> {
         let wanted = Wanted { service, to, near };
         let mut best = self.best(self.namespace, &self.folder, wanted, false)?;
         let mut newcomer = best == Search::Nobody && self.has_newcomer(&self.folder);
@@ -110,7 +109,7 @@ impl Registry {
         folder: &Folder,
         Wanted { service, to, near }: Wanted<'_>,
         from_outside: bool,
-    ) -> Result<Search, Errno> {
+    ) -> Result<Search, NoPort> {
         let records = self.records(folder, service)?;
         let is_bound = |record: &Record| {
             let binding = &record.binding;
@@ -149,13 +148,13 @@ impl Registry {
     }
 
     /// The records of the port that a service id names; none where it names no port.
-    fn records(&self, folder: &Folder, service: u64) -> Result<Vec<Record>, Errno> {
+    fn records(&self, folder: &Folder, service: u64) -> Result<Vec<Record>, NoPort> {
         let Some(space) = PortSpace::of_service(service) else { return Ok(Vec::new()) };
         let port = Port { space, number: service as u16 };
         match port.open(folder) {
             Ok(place) => super::living(folder, &place, port, self.owner.number()),
-            Err(Errno(libc::ENOENT)) => Ok(Vec::new()),
-            Err(errno) => Err(errno),
+            Err(libc::ENOENT) => Ok(Vec::new()),
+            Err(errno) => Err(errno.into()),
         }
     }
 

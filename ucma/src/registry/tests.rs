@@ -6,9 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use ironverbs_cm::Errno;
 use ironverbs_cm::address::{Address, PortSpace};
-use ironverbs_cm::ports::Binding;
+use ironverbs_cm::ports::{Binding, NoPort};
 use nix::sys::resource::{Resource, setrlimit};
 use softrdma::shm::folder::{Config, Folder};
 
@@ -100,10 +99,10 @@ fn ports_are_everybodys_until_their_process_ends() {
     let mut one = Registry::open(&folder).unwrap();
     let mut two = Registry::open(&folder).unwrap();
     assert_eq!(one.reserve(1, &at("192.0.2.2", 7471), true), Ok(7471));
-    assert_eq!(two.reserve(1, &at("192.0.2.2", 7471), true), Err(Errno::EADDRINUSE));
-    assert_eq!(two.reserve(1, &at("0.0.0.0", 7471), true), Err(Errno::EADDRNOTAVAIL));
+    assert_eq!(two.reserve(1, &at("192.0.2.2", 7471), true), Err(NoPort::SameHost));
+    assert_eq!(two.reserve(1, &at("0.0.0.0", 7471), true), Err(NoPort::AnyHost));
     assert_eq!(two.reserve(1, &at("192.0.2.3", 7471), true), Ok(7471));
-    assert_eq!(two.reserve(2, &at("192.0.2.3", 80), false), Err(Errno::EACCES));
+    assert_eq!(two.reserve(2, &at("192.0.2.3", 80), false), Err(NoPort::Privileged));
     let any = two.reserve(2, &at("0.0.0.0", 0), true).unwrap();
     assert!(any != 0 && any != 7471);
     one.release(1);
@@ -299,7 +298,7 @@ fn who_may_not_listen_has_what_it_had() {
         other.reserve(1, &binding, true).unwrap();
         Ok(())
     });
-    assert_eq!(listens, Err(Errno::EADDRNOTAVAIL));
+    assert_eq!(listens, Err(NoPort::AnyHost));
     assert!(records().contains(&before[0]), "it need not be made again, for which there may be no room");
     assert_eq!((records().len(), place.with("l")), (2, Vec::new()));
     other.release(1);
@@ -329,7 +328,7 @@ fn a_program_that_may_write_no_files_is_not_ended_by_the_signal() {
     let mut before = Registry::open(&folder).unwrap();
     with_limit(Resource::RLIMIT_FSIZE, 0, || {
         let opened = Registry::open(&folder).err() == Some(libc::ENOMEM);
-        let published = before.publish(&[[1; 16]]) == Err(Errno(libc::ENOMEM));
+        let published = before.publish(&[[1; 16]]) == Err(libc::ENOMEM);
         let binding = Binding { destination: at("192.0.2.9", 1).source, ..at_any(7471) };
         opened && published && before.reserve(1, &binding, true) == Ok(7471)
     });
@@ -340,14 +339,14 @@ fn the_kernels_settings_are_read_where_no_descriptor_is_free() {
     const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
     let _alone = FORKS.write().unwrap_or_else(PoisonError::into_inner);
     let text = room::setting(RANGE).unwrap();
-    assert_eq!(room::setting("/none").err(), Some(Errno(libc::ENOENT)));
+    assert_eq!(room::setting("/none").err(), Some(libc::ENOENT));
     // Other tests of this process open and close some: a child has its own.
     with_limit(Resource::RLIMIT_NOFILE, 256, || {
         let opened: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
         let is_full = std::fs::File::open(RANGE).is_err_and(|why| why.raw_os_error() == Some(libc::EMFILE));
         !opened.is_empty() && is_full && room::setting(RANGE) == Ok(text)
     });
-    with_limit(Resource::RLIMIT_NOFILE, 0, || super::port_range() == Err(Errno(libc::EMFILE)));
+    with_limit(Resource::RLIMIT_NOFILE, 0, || super::port_range() == Err(libc::EMFILE));
 }
 
 /// Of processes that were killed, and of which nobody else removes what they left.
@@ -362,7 +361,7 @@ fn a_file_system_that_the_dead_have_filled_takes_the_living() {
     let folder = Folder::open(&Config { path: place.0.clone(), group: None }).unwrap();
     let mut dead = Registry::open(&folder).unwrap();
     let full = (0..40).find_map(|id| dead.reserve(id, &at("0.0.0.0", 0), true).err());
-    assert_eq!(full, Some(Errno(libc::ENOSPC)));
+    assert_eq!(full, Some(NoPort::System(libc::ENOSPC)));
     while std::fs::File::create(place.0.join(format!("{:x}", sys::random()))).is_ok() {}
     assert_eq!(Registry::open(&folder).err(), Some(libc::ENOSPC), "it lives");
     drop(dead);
