@@ -500,6 +500,16 @@ impl QueuePair {
                 self.broke();
             }
             own.unlock(object);
+        } else {
+            // A peer that was stopped has the lock, and what it began it may end yet: as if it had come before.
+            // It writes no state but ERR.
+            let leave = |state: u64| (state != QpState::Err as u64).then_some(next as u64);
+            if let Some(word) = self.state_word.get().first() {
+                let _ = word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, leave);
+            }
+            if next == QpState::Err {
+                self.broke();
+            }
         }
     }
 
