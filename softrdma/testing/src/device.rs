@@ -112,10 +112,13 @@ impl Drop for Folder {
 }
 
 /// A device with a context.
+#[derive(Clone)]
 pub struct Node {
     pub device: Arc<Device>,
     pub events: Arc<EventQueue>,
     pub pd: u32,
+    /// The address by which others reach it.
+    pub gid: [u8; 16],
 }
 
 impl Node {
@@ -124,9 +127,14 @@ impl Node {
     }
 
     pub fn of(device: Arc<Device>) -> Self {
+        Node::reached_by(device, GID)
+    }
+
+    /// Of a device that has this address.
+    pub fn reached_by(device: Arc<Device>, gid: [u8; 16]) -> Self {
         let events = EventQueue::new(&device).unwrap();
         let pd = device.alloc_pd().unwrap();
-        Node { device, events, pd }
+        Node { device, events, pd, gid }
     }
 
     pub fn cq(&self, cqe: u32, channel: Option<&Arc<Channel>>, cookie: usize) -> Arc<CompletionQueue> {
@@ -181,7 +189,7 @@ impl Node {
         let memory = Buffer::new(64 << 10);
         let (addr, length) = (memory.addr(0), memory.len() as u64);
         let region = self.device.register(self.pd, addr, length, addr, ALL).unwrap();
-        End { qp, cq, memory, region }
+        End { qp, cq, memory, region, gid: self.gid }
     }
 
     /// The next asynchronous event, which is there already or comes.
@@ -239,6 +247,8 @@ pub struct End {
     pub cq: Arc<CompletionQueue>,
     pub memory: Buffer,
     pub region: Region,
+    /// The address of its device.
+    pub gid: [u8; 16],
 }
 
 impl Drop for End {
@@ -250,11 +260,16 @@ impl Drop for End {
 
 /// Attributes that connect quickly and wait long.
 pub fn attributes(dest_qp_num: u32) -> Attributes {
+    attributes_at(GID, dest_qp_num)
+}
+
+/// As [`attributes`], for a connection with a queue pair at this address.
+pub fn attributes_at(dgid: [u8; 16], dest_qp_num: u32) -> Attributes {
     Attributes {
         port_num: 1,
         access: ALL,
         qkey: QKEY,
-        path: Path { dgid: GID, is_global: true, port_num: 1, ..Path::default() },
+        path: Path { dgid, is_global: true, port_num: 1, ..Path::default() },
         path_mtu: 5,
         dest_qp_num,
         rq_psn: 1,
@@ -293,6 +308,12 @@ pub fn connect(one: &QueuePair, other: &QueuePair) {
     bring_up(other, &attributes(one.qp_num()), QpState::Rts);
 }
 
+/// Connects two ends, whose devices may have addresses of their own.
+pub fn connect_ends(one: &End, other: &End) {
+    bring_up(&one.qp, &other.address(), QpState::Rts);
+    bring_up(&other.qp, &one.address(), QpState::Rts);
+}
+
 /// A request without anything, signalled.
 pub fn wr<'a>(wr_id: u64, opcode: Opcode, sges: &'a [Sge]) -> Wr<'a> {
     Wr {
@@ -328,6 +349,16 @@ impl End {
         self.try_send(wr_id, offset, length).unwrap();
     }
 
+    /// Attributes that connect another queue pair with this end.
+    pub fn address(&self) -> Attributes {
+        attributes_at(self.gid, self.qp.qp_num())
+    }
+
+    /// What makes a request a datagram to this end.
+    pub fn datagrams(&self) -> Option<Datagram<'static>> {
+        Some(Datagram { qp_num: self.qp.qp_num(), qkey: QKEY, grh: &[0x60; 40], dgid: self.gid })
+    }
+
     /// A request to the remote memory of `to`.
     pub fn remote(&self, wr_id: u64, opcode: Opcode, offset: usize, length: usize, to: (u64, u32)) {
         let sges = [self.sge(offset, length)];
@@ -339,6 +370,12 @@ impl End {
         let sges = [self.sge(offset, length)];
         let datagram = Some(Datagram { qp_num, qkey: QKEY, grh: &[0x60; 40], dgid: GID });
         self.qp.post_send(&Wr { datagram, ..wr(wr_id, Opcode::Send, &sges) }).unwrap();
+    }
+
+    /// Sends a datagram to another end.
+    pub fn datagram_to(&self, wr_id: u64, to: &End, offset: usize, length: usize) {
+        let sges = [self.sge(offset, length)];
+        self.qp.post_send(&Wr { datagram: to.datagrams(), ..wr(wr_id, Opcode::Send, &sges) }).unwrap();
     }
 
     pub fn try_poll(&self) -> Option<Completion> {
@@ -426,6 +463,28 @@ impl Words {
         let [peer] = self.get(side);
         bring_up(qp, &attributes(peer as u32), QpState::Rts);
         peer as u32
+    }
+
+    /// Tells the other side where this end is, and waits to be told the same: attributes that connect a queue
+    /// pair with the other side's end.
+    pub fn exchange(&self, side: usize, end: &End) -> Attributes {
+        let [first, last] = [0, 8].map(|at| u64::from_ne_bytes(end.gid[at..at + 8].try_into().unwrap()));
+        self.put(side, &[u64::from(end.qp.qp_num()), first, last]);
+        let [qp_num, first, last] = self.get(side);
+        let mut gid = [0; 16];
+        gid[..8].copy_from_slice(&first.to_ne_bytes());
+        gid[8..].copy_from_slice(&last.to_ne_bytes());
+        attributes_at(gid, qp_num as u32)
+    }
+
+    /// Connects this end with that of the other side, and returns when both are connected; the number of the
+    /// other one.
+    pub fn connect_ends(&self, side: usize, end: &End) -> u32 {
+        let to = self.exchange(side, end);
+        bring_up(&end.qp, &to, QpState::Rts);
+        self.put(side, &[0]);
+        self.get::<1>(side);
+        to.dest_qp_num
     }
 
     /// The descriptor that becomes readable when words have come.

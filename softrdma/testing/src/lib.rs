@@ -4,6 +4,7 @@
 //! | module | subject |
 //! |---|---|
 //! | [`device`] | folders, devices and ends of connections, by the interface that providers use |
+//! | [`fabric`] | what carries requests between devices, as a suite of tests needs to know it |
 //! | [`raw_qp`] | an end of a connection by hand, from the parts below that interface |
 //! | [`post`] | receive requests, posted by the words of a ring |
 //! | [`segment`] | shared memory of one simulated process |
@@ -18,6 +19,7 @@
 pub mod child;
 pub mod content;
 pub mod device;
+pub mod fabric;
 pub mod filter;
 mod pass_on;
 pub mod post;

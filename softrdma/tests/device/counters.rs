@@ -6,8 +6,7 @@ use softrdma::device::{CompletionCounter, CompletionQueue, Counted, CqFlags, Err
 use softrdma::rules::request::Rejected;
 use softrdma::rules::verbs::{Opcode, QpState, QpType, SendFlags, Status};
 use softrdma_testing::device::*;
-
-use crate::messages::pattern;
+use softrdma_testing::fabric::pattern;
 
 fn counter(node: &Node) -> Arc<CompletionCounter> {
     CompletionCounter::new(&node.device, Counted::Requests).unwrap()

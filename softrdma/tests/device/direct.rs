@@ -4,9 +4,8 @@ use softrdma::device::{Channel, QpInit, QueuePair};
 use softrdma::rules::request::{Operands, Rejected};
 use softrdma::rules::verbs::{Opcode, QpState, QpType, Status, WcOpcode};
 use softrdma_testing::device::*;
+use softrdma_testing::fabric::{near, pair};
 use softrdma_testing::filter::die_at_bells;
-
-use crate::messages::pair;
 
 /// Bytes of a receive request's memory, and of a message that does not go by a direct ring.
 const LONG: usize = 1024;
@@ -15,7 +14,7 @@ const LONG: usize = 1024;
 fn a_connection_that_breaks_flushes_what_no_message_took() {
     // As many reads between the messages and what breaks it, so that it is told or known how many came before.
     for reads in 0..3 {
-        let (_folder, _node, one, other) = pair(QpType::Rc);
+        let (_folder, _nodes, one, other) = pair(near, QpType::Rc);
         let remote = (other.memory.addr(0), other.region.rkey);
         let read = || {
             for _ in 0..reads {
@@ -51,7 +50,7 @@ fn a_connection_that_breaks_flushes_what_no_message_took() {
 
 #[test]
 fn requests_that_take_a_receive_request_and_others_come_in_order() {
-    let (_folder, _node, one, other) = pair(QpType::Rc);
+    let (_folder, _nodes, one, other) = pair(near, QpType::Rc);
     let to = (other.memory.addr(16 * LONG), other.region.rkey);
     for round in 0..4 {
         // 0: a read, which takes no receive request; 1: a write with immediate data; others: a message.
@@ -93,7 +92,7 @@ fn requests_that_take_a_receive_request_and_others_come_in_order() {
 
 #[test]
 fn a_handle_that_outlives_its_queue_pair_takes_no_ring_from_who_has_the_number_now() {
-    let (_folder, node, mut one, other) = pair(QpType::Rc);
+    let (_folder, [node, _], mut one, other) = pair(near, QpType::Rc);
     let exchange = |one: &End, first: u64| {
         // The first message of a connection finds the ring.
         for n in first..first + 2 {
@@ -199,7 +198,7 @@ fn requests_are_posted_while_nobody_polls_as_many_by_either_way() {
 
 #[test]
 fn datagrams_go_to_whom_they_are_for_whatever_ring_was_found() {
-    let (_folder, node, a, b) = pair(QpType::Ud);
+    let (_folder, [node, _], a, b) = pair(near, QpType::Ud);
     // Queue pairs that say they are connected to the datagram queue pair, one in each place where it keeps
     // ways.
     let claims: Vec<_> = (0..70).map(|_| node.end(QpType::Rc)).collect();
@@ -236,7 +235,7 @@ fn an_unreliable_queue_pair_does_not_reach_a_reliable_one_by_a_ring() {
 
 #[test]
 fn a_forked_child_that_ends_a_queue_pair_leaves_the_parents_messages() {
-    let (_folder, _node, one, other) = pair(QpType::Rc);
+    let (_folder, _nodes, one, other) = pair(near, QpType::Rc);
     (0..8).for_each(|n| other.receive(n, 64 * n as usize, 64));
     let send = |n: u64| {
         one.memory.fill(0, &[n as u8 + 1; 8]);

@@ -5,25 +5,14 @@ use softrdma::rules::receive::Sge;
 use softrdma::rules::request::{Operands, Rejected};
 use softrdma::rules::verbs::{Event, Opcode, QpState, QpType, SendFlags, Status, WcFlags, WcOpcode};
 use softrdma_testing::device::*;
+use softrdma_testing::fabric::{near, pair, pattern};
 
 use crate::shared::shared;
-
-pub fn pair(qp_type: QpType) -> (Folder, Node, End, End) {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
-    let (one, other) = (node.end(qp_type), node.end(qp_type));
-    connect(&one.qp, &other.qp);
-    (folder, node, one, other)
-}
-
-pub fn pattern(length: usize) -> Vec<u8> {
-    (0..length).map(|n| (n * 7 + n / 251 + 1) as u8).collect()
-}
 
 #[test]
 fn sends_of_many_sizes_arrive() {
     for qp_type in [QpType::Rc, QpType::Uc] {
-        let (_folder, _node, one, other) = pair(qp_type);
+        let (_folder, _nodes, one, other) = pair(near, qp_type);
         let data = pattern(32 << 10);
         one.memory.fill(0, &data);
         for (n, length) in
@@ -45,7 +34,7 @@ fn sends_of_many_sizes_arrive() {
 
 #[test]
 fn gathered_scattered_and_inline() {
-    let (_folder, _node, one, other) = pair(QpType::Rc);
+    let (_folder, _nodes, one, other) = pair(near, QpType::Rc);
     let data = pattern(3000);
     one.memory.fill(0, &data);
     let to = [other.sge(0, 10), other.sge(100, 0), other.sge(5000, 1500), other.sge(9000, 2000)];
@@ -76,7 +65,7 @@ fn gathered_scattered_and_inline() {
 
 #[test]
 fn immediate_data() {
-    let (_folder, _node, one, other) = pair(QpType::Rc);
+    let (_folder, _nodes, one, other) = pair(near, QpType::Rc);
     other.receive(1, 0, 100);
     other.receive(2, 0, 0);
     one.qp.post_send(&Wr { imm_or_key: 77, ..wr(3, Opcode::SendWithImm, &[one.sge(0, 8)]) }).unwrap();
@@ -96,7 +85,7 @@ fn immediate_data() {
 
 #[test]
 fn remote_memory() {
-    let (_folder, _node, one, other) = pair(QpType::Rc);
+    let (_folder, _nodes, one, other) = pair(near, QpType::Rc);
     let there = |offset| (other.memory.addr(offset), other.region.rkey);
     let data = pattern(40_000);
     one.memory.fill(0, &data);
@@ -126,7 +115,7 @@ fn remote_memory() {
 
 #[test]
 fn unsignalled_requests_complete_in_silence() {
-    let (_folder, _node, one, other) = pair(QpType::Rc);
+    let (_folder, _nodes, one, other) = pair(near, QpType::Rc);
     let quiet = |n| one.qp.post_send(&Wr { flags: SendFlags::NONE, ..wr(n, Opcode::Send, &[]) });
     for n in 0..15 {
         other.receive(n, 0, 8);
@@ -138,7 +127,7 @@ fn unsignalled_requests_complete_in_silence() {
 
 #[test]
 fn unsignalled_requests_keep_their_places_until_a_later_one_is_polled() {
-    let (_folder, _node, one, other) = pair(QpType::Rc);
+    let (_folder, _nodes, one, other) = pair(near, QpType::Rc);
     let quiet = |n| one.qp.post_send(&Wr { flags: SendFlags::NONE, ..wr(n, Opcode::Send, &[]) });
     let mut came = 0;
     let mut room_for_more = |last: u64| {
@@ -210,7 +199,7 @@ fn completions_that_are_lost_give_no_place_back() {
 
 #[test]
 fn datagrams_bring_a_header() {
-    let (_folder, _node, one, other) = pair(QpType::Ud);
+    let (_folder, _nodes, one, other) = pair(near, QpType::Ud);
     for length in [0, 100, 152, 153, 4096] {
         one.memory.fill(0, &pattern(4096));
         other.receive(1, 0, 8192);
@@ -239,7 +228,7 @@ fn datagrams_bring_a_header() {
 
 #[test]
 fn too_long_datagrams_fail_here() {
-    let (_folder, node, one, other) = pair(QpType::Ud);
+    let (_folder, [node, _], one, other) = pair(near, QpType::Ud);
     one.datagram(1, other.qp.qp_num(), 0, 4097);
     assert_eq!(one.poll().status, Status::LocLenErr);
     assert_eq!(one.qp.state(), QpState::Sqe);
@@ -253,7 +242,7 @@ fn too_long_datagrams_fail_here() {
 
 #[test]
 fn groups_reach_their_members() {
-    let (_folder, node, one, other) = pair(QpType::Ud);
+    let (_folder, [node, _], one, other) = pair(near, QpType::Ud);
     let group = {
         let mut gid = GID;
         (gid[0], gid[1]) = (0xff, 0x0e);

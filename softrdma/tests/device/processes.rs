@@ -7,38 +7,14 @@ use softrdma::device::{Attributes, Channel, Datagram, QpInit, QueuePair, Wr};
 use softrdma::rules::request::Operands;
 use softrdma::rules::verbs::{Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
 use softrdma_testing::device::*;
+use softrdma_testing::fabric::{between, near};
 use softrdma_testing::thread::Task;
-
-/// A parent and a child, each with an end; the child runs `child` on its own.
-pub fn between(
-    qp_type: QpType,
-    child: impl Fn(&Node, &End, &Words),
-    parent: impl Fn(&Node, &End, &Words, &Child),
-) {
-    let folder = Folder::new();
-    let words = Words::new();
-    let run = |side: usize| {
-        let node = Node::new(&folder);
-        let end = node.end(qp_type);
-        words.connect(side, &end.qp);
-        words.put(side, &[0]);
-        words.get::<1>(side);
-        (node, end)
-    };
-    let process = Child::run(|| {
-        let (node, end) = run(1);
-        child(&node, &end, &words);
-    });
-    let (node, end) = run(0);
-    parent(&node, &end, &words, &process);
-    process.kill();
-    process.wait();
-}
 
 #[test]
 fn ping_pong() {
     const ROUNDS: u64 = 2000;
     between(
+        near,
         QpType::Rc,
         |_, end, words| {
             for n in 0..ROUNDS {
@@ -74,6 +50,7 @@ fn ping_pong() {
 #[test]
 fn remote_memory_of_another_process() {
     between(
+        near,
         QpType::Rc,
         |_, end, words| {
             end.memory.fill(0, &[9; 10_000]);
@@ -116,6 +93,7 @@ fn datagrams_and_groups_between_processes() {
         gid
     };
     between(
+        near,
         QpType::Ud,
         |node, end, words| {
             node.device.attach_multicast(&end.qp, &group).unwrap();
@@ -148,6 +126,7 @@ fn a_killed_peer_is_given_up() {
 fn killed_peer_is_given_up_after() -> Duration {
     let waited = std::cell::Cell::new(Duration::MAX);
     between(
+        near,
         QpType::Rc,
         |_, end, words| {
             end.receive(1, 0, 8);
@@ -174,6 +153,7 @@ fn killed_peer_is_given_up_after() -> Duration {
 #[test]
 fn a_sleeper_is_woken_by_another_process() {
     between(
+        near,
         QpType::Rc,
         |node, end, words| {
             let channel = Channel::new(&node.device).unwrap();
@@ -211,6 +191,7 @@ fn a_sleeper_is_woken_by_another_process() {
 fn an_answer_comes_after_the_own_completion() {
     const ROUNDS: u64 = 1000;
     between(
+        near,
         QpType::Rc,
         |node, _, words| {
             // Its own completions wake nobody: it is asleep whenever a message comes.

@@ -8,12 +8,11 @@ use softrdma::rules::request::Rejected;
 use softrdma::rules::timers::ack_timeout;
 use softrdma::rules::verbs::{Attr, Event, Opcode, QpState, QpType, Status};
 use softrdma_testing::device::*;
-
-use crate::messages::{pair, pattern};
+use softrdma_testing::fabric::{near, pair, pattern};
 
 #[test]
 fn a_receiver_that_is_not_ready_is_tried_again() {
-    let (_folder, _node, one, other) = pair(QpType::Rc);
+    let (_folder, _nodes, one, other) = pair(near, QpType::Rc);
     one.memory.fill(0, &pattern(5000));
     for wr_id in 0..5 {
         one.send(wr_id, wr_id as usize * 1000, 1000);
@@ -33,7 +32,7 @@ fn a_receiver_that_is_not_ready_is_tried_again() {
 
 #[test]
 fn a_sender_that_sleeps_is_served_by_its_thread() {
-    let (_folder, _node, one, other) = pair(QpType::Rc);
+    let (_folder, _nodes, one, other) = pair(near, QpType::Rc);
     one.send(1, 0, 500);
     other.receive(2, 0, 1000);
     other.done(2);
@@ -42,7 +41,7 @@ fn a_sender_that_sleeps_is_served_by_its_thread() {
 
 #[test]
 fn a_send_queue_that_waits_is_full_one_day() {
-    let (_folder, _node, one, other) = pair(QpType::Rc);
+    let (_folder, _nodes, one, other) = pair(near, QpType::Rc);
     for wr_id in 0..16 {
         one.send(wr_id, 0, 8);
     }
@@ -59,7 +58,7 @@ fn a_send_queue_that_waits_is_full_one_day() {
 #[test]
 // rule: rnr-retries
 fn rnr_retries_end() {
-    let (_folder, _node, one, other) = pair(QpType::Rc);
+    let (_folder, _nodes, one, other) = pair(near, QpType::Rc);
     let set = Attributes { state: QpState::Rts, ..attributes(other.qp.qp_num()) };
     set_state(&one.qp, QpState::Reset);
     bring_up(&one.qp, &Attributes { rnr_retry: 2, ..set }, QpState::Rts);
@@ -74,7 +73,7 @@ fn rnr_retries_end() {
 
 #[test]
 fn a_peer_that_does_not_answer_is_given_up_in_time() {
-    let (_folder, _node, one, other) = pair(QpType::Rc);
+    let (_folder, _nodes, one, other) = pair(near, QpType::Rc);
     set_state(&other.qp, QpState::Reset);
     // Whoever is kept from its processor is late now and then, and not each time.
     let in_time = |_| given_up_after(&one, other.qp.qp_num()) < Duration::from_secs(2);
@@ -103,7 +102,7 @@ fn given_up_after(one: &End, peer: u32) -> Duration {
 #[test]
 // rule: status-local-key, rsp-key, event-refused
 fn refusals_break_both_sides() {
-    let (_folder, node, one, other) = pair(QpType::Rc);
+    let (_folder, [node, _], one, other) = pair(near, QpType::Rc);
     other.receive(5, 0, 8);
     one.remote(1, Opcode::RdmaWrite, 0, 8, (other.memory.addr(0), other.region.rkey ^ 1));
     one.send(2, 0, 8);
@@ -114,14 +113,14 @@ fn refusals_break_both_sides() {
     assert_eq!((completion.wr_id, completion.status), (5, Status::WrFlushErr));
     assert_eq!(node.event(), Event::QpAccessErr);
 
-    let (_folder, node, one, other) = pair(QpType::Rc);
+    let (_folder, [node, _], one, other) = pair(near, QpType::Rc);
     other.receive(5, 0, 8);
     one.send(1, 0, 9);
     assert_eq!(one.poll().status, Status::RemInvReqErr);
     assert_eq!(other.poll().status, Status::LocLenErr);
     assert!(!node.has_event() || node.event() == Event::QpReqErr);
 
-    let (_folder, _node, one, other) = pair(QpType::Rc);
+    let (_folder, _nodes, one, other) = pair(near, QpType::Rc);
     let wrong = [Sge { lkey: 3, ..one.sge(0, 8) }];
     other.receive(5, 0, 8);
     one.qp.post_send(&wr(1, Opcode::Send, &wrong)).unwrap();
@@ -131,7 +130,7 @@ fn refusals_break_both_sides() {
 
 #[test]
 fn one_poll_takes_what_broke_and_all_behind_it() {
-    let (_folder, _node, one, other) = pair(QpType::Rc);
+    let (_folder, _nodes, one, other) = pair(near, QpType::Rc);
     other.receive(1, 0, 8);
     (2..=5).for_each(|wr_id| other.receive(wr_id, 0, 64));
     one.send(1, 0, 9);
@@ -145,7 +144,7 @@ fn one_poll_takes_what_broke_and_all_behind_it() {
 #[test]
 // rule: qp-drains
 fn a_drained_send_queue_stops_and_goes_on() {
-    let (_folder, node, one, other) = pair(QpType::Rc);
+    let (_folder, [node, _], one, other) = pair(near, QpType::Rc);
     let drain = Attributes { state: QpState::Sqd, en_sqd_async_notify: true, ..Attributes::default() };
     one.qp.modify(Attr::STATE.union(Attr::EN_SQD_ASYNC_NOTIFY), &drain).unwrap();
     assert_eq!(node.event(), Event::SqDrained);

@@ -5,8 +5,7 @@ use softrdma::rules::receive::Sge;
 use softrdma::rules::request::Rejected;
 use softrdma::rules::verbs::{Event, Opcode, QpState, QpType, Status};
 use softrdma_testing::device::*;
-
-use crate::messages::pattern;
+use softrdma_testing::fabric::pattern;
 
 pub fn shared(node: &Node, max_wr: u32) -> std::sync::Arc<SharedReceiveQueue> {
     let init = SrqInit {

@@ -10,14 +10,13 @@ use softrdma::rules::request::{BindWindow, Operands};
 use softrdma::rules::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
 use softrdma::shm::keys;
 use softrdma_testing::device::*;
+use softrdma_testing::fabric::{near, pair, pattern};
 use softrdma_testing::thread::asleep;
-
-use crate::messages::{pair, pattern};
 
 #[test]
 fn memory_that_is_written_to_is_not_given_back() {
     const LEN: usize = 32 << 20;
-    let (_folder, node, one, other) = pair(QpType::Rc);
+    let (_folder, [node, _], one, other) = pair(near, QpType::Rc);
     let buffers = [Buffer::new(LEN), Buffer::new(LEN)];
     let register = |buffer: &Buffer| {
         node.device.register(node.pd, buffer.addr(0), LEN as u64, buffer.addr(0), ALL).unwrap()
@@ -46,7 +45,7 @@ fn memory_that_is_written_to_is_not_given_back() {
 
 #[test]
 fn windows_open_and_close() {
-    let (_folder, node, one, other) = pair(QpType::Rc);
+    let (_folder, [node, _], one, other) = pair(near, QpType::Rc);
     let device = &node.device;
     let window = device.alloc_window(node.pd, WindowType::Two).unwrap();
     let bind = |wr_id, window: u32, key8: u8, offset, length| {
@@ -90,7 +89,10 @@ fn waits<T>(thread: &ScopedJoinHandle<'_, T>, begun: Instant, time: Duration) {
 
 #[test]
 fn whoever_uses_a_window_is_waited_for() {
-    let (folder, node, _one, other) = pair(QpType::Rc);
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let (one, other) = (node.end(QpType::Rc), node.end(QpType::Rc));
+    connect(&one.qp, &other.qp);
     let (stranger, peer) = folder.stranger();
     let table = keys::Table::of(&peer);
     let use_it = |rkey| table.pin(rkey, stranger.owner(), &*stranger).unwrap();
