@@ -7,7 +7,7 @@ use softrdma::rules::verbs::{Event, Opcode, QpState, QpType, SendFlags, Status, 
 use softrdma_testing::device::*;
 use softrdma_testing::fabric::{near, pair, pattern};
 
-use crate::shared::shared;
+use super::srq::shared;
 
 #[test]
 fn sends_of_many_sizes_arrive() {
