@@ -141,6 +141,21 @@ impl Node {
         CompletionQueue::new(&self.device, cqe, channel, &self.events, cookie, CqFlags::default()).unwrap()
     }
 
+    /// A shared receive queue with room for so many requests of two entries; its cookie is 3.
+    pub fn shared_queue(&self, max_wr: u32) -> Arc<SharedReceiveQueue> {
+        let init = SrqInit {
+            pd: self.pd,
+            srq_type: SrqType::Basic,
+            max_wr,
+            max_sge: 2,
+            xrcd: None,
+            cq: None,
+            events: self.events.clone(),
+            cookie: 3,
+        };
+        SharedReceiveQueue::new(&self.device, &init).unwrap()
+    }
+
     /// A shared receive queue of an XRC domain, with room for four requests of one entry; its cookie is 3.
     pub fn xrc_srq(&self, xrcd: &Arc<XrcDomain>, cq: &Arc<CompletionQueue>) -> Arc<SharedReceiveQueue> {
         let init = SrqInit {
@@ -183,6 +198,14 @@ impl Node {
         let cq = self.cq(64, None, 1);
         let qp = QueuePair::new(&self.device, &self.init(qp_type, &cq)).unwrap();
         self.end_of(qp, cq)
+    }
+
+    /// As [`Node::end`], for so many requests of each kind at once.
+    pub fn deep_end(&self, qp_type: QpType, cq: &Arc<CompletionQueue>, depth: u32) -> End {
+        let init = self.init(qp_type, cq);
+        let cap = Capabilities { max_send_wr: depth, max_recv_wr: depth, ..init.cap };
+        let qp = QueuePair::new(&self.device, &QpInit { cap, ..init }).unwrap();
+        self.end_of(qp, cq.clone())
     }
 
     pub fn end_of(&self, qp: Arc<QueuePair>, cq: Arc<CompletionQueue>) -> End {
@@ -408,6 +431,24 @@ pub fn poll(cq: &CompletionQueue) -> Option<Completion> {
     let mut found = None;
     cq.poll(1, &mut |completion| found = Some(*completion));
     found
+}
+
+/// All completions that are there.
+pub fn poll_all(cq: &CompletionQueue) -> Vec<Completion> {
+    std::iter::from_fn(|| poll(cq)).collect()
+}
+
+/// Posts a list as `ibv_post_send` does: how many were posted, and what the first that is refused was refused
+/// for.
+pub fn post_list(end: &End, list: &[Wr<'_>]) -> (usize, Option<Rejected>) {
+    let mut sending = end.qp.sending();
+    for (count, wr) in list.iter().enumerate() {
+        if let Err(rejected) = sending.accept(wr) {
+            return (count, Some(rejected));
+        }
+        sending.post(wr);
+    }
+    (list.len(), None)
 }
 
 pub fn poll_soon(cq: &CompletionQueue) -> Completion {

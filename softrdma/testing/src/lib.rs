@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`device`] | folders, devices and ends of connections, by the interface that providers use |
 //! | [`fabric`] | what carries requests between devices, as a suite of tests needs to know it |
+//! | [`holes`] | memory of a program that is not there |
 //! | [`raw_qp`] | an end of a connection by hand, from the parts below that interface |
 //! | [`post`] | receive requests, posted by the words of a ring |
 //! | [`segment`] | shared memory of one simulated process |
@@ -21,6 +22,7 @@ pub mod content;
 pub mod device;
 pub mod fabric;
 pub mod filter;
+pub mod holes;
 mod pass_on;
 pub mod post;
 pub mod raw_qp;

@@ -1,6 +1,6 @@
-//! Pollers to which nothing comes, while other threads want the processors.
+//! Pollers to which nothing comes yet, while other threads want the processors.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::scope;
 use std::time::Instant;
 
@@ -47,4 +47,64 @@ fn who_polls_in_vain_sleeps_while_others_want_the_processors() {
         ended.store(true, Ordering::Relaxed);
         assert!(sleeps() >= before + 100);
     });
+}
+
+/// A peer that sends and then goes is seen to go after its message: programs that poll, find nothing, and then
+/// hear that the connection has ended drop what they have not polled (libfabric's rxm does).
+#[test]
+fn a_poll_that_gave_way_takes_what_came_meanwhile() {
+    const ROUNDS: u64 = 60;
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let (one, other) = (node.end(QpType::Rc), node.end(QpType::Rc));
+    connect(&one.qp, &other.qp);
+    let (begun, gone) = (AtomicU64::new(0), AtomicU64::new(0));
+    // On one processor the sender runs while the other one gives way.
+    let late = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            stay_on_one_processor();
+            for n in 0..ROUNDS {
+                while begun.load(Ordering::Acquire) <= n {
+                    std::thread::yield_now();
+                }
+                one.send(n, 0, 8);
+                gone.store(n + 1, Ordering::Release);
+                one.done(n);
+            }
+        });
+        let receiver = scope.spawn(|| {
+            stay_on_one_processor();
+            let mut late = 0;
+            for n in 0..ROUNDS {
+                other.receive(n, 0, 8);
+                begun.store(n + 1, Ordering::Release);
+                let found = loop {
+                    let found = other.try_poll();
+                    if found.is_some() || gone.load(Ordering::Acquire) > n {
+                        break found;
+                    }
+                };
+                if found.is_none() {
+                    late += 1;
+                    other.done(n);
+                }
+            }
+            late
+        });
+        receiver.join().unwrap()
+    });
+    // Where the kernel takes the processor away between the poll and the look, nobody can help.
+    assert!(late < ROUNDS / 4, "{late} of {ROUNDS} messages were seen after their sender had gone");
+}
+
+fn stay_on_one_processor() {
+    // SAFETY: an all-zero set is empty; both calls get a set of its size.
+    unsafe {
+        let mut own: libc::cpu_set_t = core::mem::zeroed();
+        assert_eq!(libc::sched_getaffinity(0, size_of_val(&own), &raw mut own), 0);
+        let first = (0..libc::CPU_SETSIZE as usize).find(|cpu| libc::CPU_ISSET(*cpu, &own)).unwrap();
+        let mut one: libc::cpu_set_t = core::mem::zeroed();
+        libc::CPU_SET(first, &mut one);
+        assert_eq!(libc::sched_setaffinity(0, size_of_val(&one), &raw const one), 0);
+    }
 }

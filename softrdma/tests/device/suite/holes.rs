@@ -1,53 +1,32 @@
 //! Memory that is not there: regions are refused, requests fail, and nobody crashes.
 
-use softrdma::device::{Attributes, Data, Datagram, Error, Wr, XrcDomain};
-use softrdma::queues::completion::Stage;
-use softrdma::queues::deliver::Deliver;
-use softrdma::queues::transport::run;
-use softrdma::rules::completion::Completion;
-use softrdma::rules::receive::Sge;
+use softrdma::device::{Data, Error, Wr};
 use softrdma::rules::request::Operands;
-use softrdma::rules::verbs::{Access, Opcode, QpState, QpType, Status, WcOpcode};
+use softrdma::rules::verbs::{Access, Opcode, QpState, QpType, Status};
 use softrdma_testing::device::*;
+use softrdma_testing::fabric::{Carrier, Fabric};
+use softrdma_testing::holes::{Holey, PAGE, Pages};
 
-const PAGE: u64 = 4096;
+super::suite! {
+    holes:
+    a_region_has_all_its_pages,
+    a_region_does_not_go_round_the_address_space,
+    pages_on_demand_that_are_there_are_used,
+    a_hole_that_is_sent_from_is_the_senders_error,
+    a_list_that_meets_a_hole_arrives_up_to_it,
+    a_datagram_from_a_hole_is_the_senders_error,
+    a_hole_that_waits_for_a_message_is_the_receivers_error,
+    a_hole_of_the_target_is_a_remote_access_error,
+    a_page_that_its_program_made_read_only_is_read_and_not_written,
+    a_hole_where_an_answer_goes_is_the_senders_error,
+}
+
 /// A small payload, and one that travels by itself.
 const LENGTHS: [u64; 2] = [64, 5000];
 
-/// Pages of memory, of which a hole can be made.
-struct Pages(u64, u64);
-
-impl Pages {
-    fn new(count: u64) -> Self {
-        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a new mapping at an address of the kernel's choice.
-        let at = unsafe { libc::mmap(std::ptr::null_mut(), (count * PAGE) as usize, access, kind, -1, 0) };
-        assert_ne!(at, libc::MAP_FAILED);
-        Pages(at as u64, count)
-    }
-
-    /// Takes the rights to a page away; nothing else is mapped there meanwhile.
-    fn protect(&self, page: u64, rights: libc::c_int) {
-        // SAFETY: within the mapping, and nothing looks into it but the device.
-        unsafe { assert_eq!(libc::mprotect((self.0 + page * PAGE) as *mut _, PAGE as usize, rights), 0) };
-    }
-
-    fn word(&self, at: u64) -> *mut u64 {
-        (self.0 + at) as *mut u64
-    }
-}
-
-impl Drop for Pages {
-    fn drop(&mut self) {
-        // SAFETY: the mapping that `new` made.
-        unsafe { libc::munmap(self.0 as *mut _, (self.1 * PAGE) as usize) };
-    }
-}
-
-#[test]
-fn a_region_has_all_its_pages() {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
+pub fn a_region_has_all_its_pages(carrier: Carrier) {
+    let fabric = carrier();
+    let node = fabric.open(0);
     let register = |addr, length, access| node.device.register(node.pd, addr, length, addr, access);
     for page in 0..3 {
         let pages = Pages::new(3);
@@ -71,10 +50,9 @@ fn a_region_has_all_its_pages() {
     }
 }
 
-#[test]
-fn a_region_does_not_go_round_the_address_space() {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
+pub fn a_region_does_not_go_round_the_address_space(carrier: Carrier) {
+    let fabric = carrier();
+    let node = fabric.open(0);
     let pages = Pages::new(1);
     let last = u64::MAX - PAGE + 1;
     for (addr, length) in [
@@ -90,39 +68,17 @@ fn a_region_does_not_go_round_the_address_space() {
     }
 }
 
-/// One side of a connection that has memory with a hole in a region with pages on demand: the second of three
-/// pages.
-struct Holey {
-    end: End,
-    pages: Pages,
-    lkey: u32,
+fn two(carrier: Carrier, qp_type: QpType) -> (Box<dyn Fabric>, [Node; 2], Holey, Holey) {
+    let fabric = carrier();
+    let nodes = fabric.pair();
+    let [one, other] = [0, 1].map(|n| Holey::new(&nodes[n], qp_type));
+    connect_ends(&one.end, &other.end);
+    (fabric, nodes, one, other)
 }
 
-impl Holey {
-    fn new(node: &Node, qp_type: QpType) -> Self {
-        let pages = Pages::new(3);
-        let region = node.device.register_on_demand(node.pd, pages.0, 3 * PAGE, pages.0, ALL).unwrap();
-        pages.protect(1, libc::PROT_NONE);
-        Holey { end: node.end(qp_type), pages, lkey: region.lkey }
-    }
-
-    fn sge(&self, offset: u64, length: u64) -> Sge {
-        Sge { addr: self.pages.0 + offset, length: length as u32, lkey: self.lkey }
-    }
-}
-
-fn two(qp_type: QpType) -> (Folder, Node, Holey, Holey) {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
-    let (one, other) = (Holey::new(&node, qp_type), Holey::new(&node, qp_type));
-    connect(&one.end.qp, &other.end.qp);
-    (folder, node, one, other)
-}
-
-#[test]
-fn pages_on_demand_that_are_there_are_used() {
+pub fn pages_on_demand_that_are_there_are_used(carrier: Carrier) {
     for length in [64, 200, 2000] {
-        let (_folder, _node, one, other) = two(QpType::Rc);
+        let (_fabric, _nodes, one, other) = two(carrier, QpType::Rc);
         // SAFETY: words of mappings that nobody else uses now.
         unsafe { one.pages.word(2 * PAGE).write_volatile(length) };
         other.end.qp.post_receive(1, &[other.sge(2 * PAGE, PAGE)]).unwrap();
@@ -149,8 +105,7 @@ fn pages_on_demand_that_are_there_are_used() {
     }
 }
 
-#[test]
-fn a_hole_that_is_sent_from_is_the_senders_error() {
+pub fn a_hole_that_is_sent_from_is_the_senders_error(carrier: Carrier) {
     for length in LENGTHS {
         for (opcode, qp_type) in [
             (Opcode::Send, QpType::Rc),
@@ -160,7 +115,7 @@ fn a_hole_that_is_sent_from_is_the_senders_error() {
             (Opcode::AtomicWrite, QpType::Rc),
         ] {
             let length = if opcode == Opcode::AtomicWrite { 8 } else { length };
-            let (_folder, _node, one, other) = two(qp_type);
+            let (fabric, _nodes, one, other) = two(carrier, qp_type);
             other.end.receive(1, 0, 8192);
             let (addr, rkey) = (other.end.memory.addr(0), other.end.region.rkey);
             let operands = match opcode {
@@ -172,14 +127,14 @@ fn a_hole_that_is_sent_from_is_the_senders_error() {
             one.end.qp.post_send(&Wr { operands, ..wr(2, opcode, &sges) }).unwrap();
             let completion = one.end.poll();
             assert_eq!((completion.wr_id, completion.status), (2, Status::LocProtErr), "{opcode:?}");
+            fabric.settle();
             assert_eq!(other.end.try_poll(), None);
         }
     }
 }
 
-#[test]
-fn a_list_that_meets_a_hole_arrives_up_to_it() {
-    let (_folder, _node, one, other) = two(QpType::Rc);
+pub fn a_list_that_meets_a_hole_arrives_up_to_it(carrier: Carrier) {
+    let (_fabric, _nodes, one, other) = two(carrier, QpType::Rc);
     for n in 0..4 {
         other.end.receive(n, 0, 64);
     }
@@ -196,20 +151,19 @@ fn a_list_that_meets_a_hole_arrives_up_to_it() {
     assert_eq!([other.end.done(0).byte_len, other.end.done(1).byte_len], [8; 2]);
 }
 
-#[test]
-fn a_datagram_from_a_hole_is_the_senders_error() {
-    let (_folder, _node, one, other) = two(QpType::Ud);
+pub fn a_datagram_from_a_hole_is_the_senders_error(carrier: Carrier) {
+    let (fabric, _nodes, one, other) = two(carrier, QpType::Ud);
     other.end.receive(1, 0, 200);
-    let datagram = Some(Datagram { qp_num: other.end.qp.qp_num(), qkey: QKEY, grh: &[0x60; 40], dgid: GID });
+    let datagram = other.end.datagrams();
     one.end.qp.post_send(&Wr { datagram, ..wr(2, Opcode::Send, &[one.sge(PAGE, 64)]) }).unwrap();
     assert_eq!(one.end.poll().status, Status::LocProtErr);
+    fabric.settle();
     assert_eq!(other.end.try_poll(), None);
 }
 
-#[test]
-fn a_hole_that_waits_for_a_message_is_the_receivers_error() {
+pub fn a_hole_that_waits_for_a_message_is_the_receivers_error(carrier: Carrier) {
     for length in LENGTHS {
-        let (_folder, _node, one, other) = two(QpType::Rc);
+        let (_fabric, _nodes, one, other) = two(carrier, QpType::Rc);
         other.end.qp.post_receive(1, &[other.sge(PAGE - 4, 2 * PAGE)]).unwrap();
         one.end.send(2, 0, length as usize);
         let sent = one.end.poll();
@@ -220,11 +174,10 @@ fn a_hole_that_waits_for_a_message_is_the_receivers_error() {
     }
 }
 
-#[test]
-fn a_hole_of_the_target_is_a_remote_access_error() {
+pub fn a_hole_of_the_target_is_a_remote_access_error(carrier: Carrier) {
     for length in LENGTHS {
         for opcode in [Opcode::RdmaWrite, Opcode::RdmaRead, Opcode::AtomicWrite] {
-            let (_folder, _node, one, other) = two(QpType::Rc);
+            let (_fabric, _nodes, one, other) = two(carrier, QpType::Rc);
             let length = if opcode == Opcode::AtomicWrite { 8 } else { length };
             one.end.remote(1, opcode, 0, length as usize, (other.pages.0 + PAGE, other.lkey));
             assert_eq!(one.end.poll().status, Status::RemAccessErr, "{opcode:?}");
@@ -234,15 +187,14 @@ fn a_hole_of_the_target_is_a_remote_access_error() {
 
 /// Also where the page was there, and might be written, when it was registered: the kernel copies with the
 /// rights that the program has now.
-#[test]
-fn a_page_that_its_program_made_read_only_is_read_and_not_written() {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
+pub fn a_page_that_its_program_made_read_only_is_read_and_not_written(carrier: Carrier) {
+    let fabric = carrier();
+    let [here, there] = fabric.pair();
     let pages = Pages::new(3);
-    let region = node.device.register(node.pd, pages.0, 3 * PAGE, pages.0, ALL).unwrap();
+    let region = there.device.register(there.pd, pages.0, 3 * PAGE, pages.0, ALL).unwrap();
     let attempt = |opcode, offset, length| {
-        let (one, other) = (node.end(QpType::Rc), node.end(QpType::Rc));
-        connect(&one.qp, &other.qp);
+        let (one, other) = (here.end(QpType::Rc), there.end(QpType::Rc));
+        connect_ends(&one, &other);
         one.memory.fill(0, &[7; 2 * PAGE as usize]);
         one.remote(1, opcode, 0, length, (pages.0 + offset, region.rkey));
         one.poll().status
@@ -263,10 +215,9 @@ fn a_page_that_its_program_made_read_only_is_read_and_not_written() {
     assert_eq!(unsafe { pages.word(PAGE).read_volatile() }, words[0]);
 }
 
-#[test]
-fn a_hole_where_an_answer_goes_is_the_senders_error() {
+pub fn a_hole_where_an_answer_goes_is_the_senders_error(carrier: Carrier) {
     for opcode in [Opcode::RdmaRead, Opcode::FetchAndAdd, Opcode::CmpAndSwp] {
-        let (_folder, _node, one, other) = two(QpType::Rc);
+        let (_fabric, _nodes, one, other) = two(carrier, QpType::Rc);
         let (addr, rkey) = (other.end.memory.addr(0).next_multiple_of(8), other.end.region.rkey);
         let operands = match opcode {
             Opcode::RdmaRead => Operands::Remote { addr, rkey, length: 8 },
@@ -276,7 +227,7 @@ fn a_hole_where_an_answer_goes_is_the_senders_error() {
         one.end.qp.post_send(&Wr { operands, ..wr(1, opcode, &sges) }).unwrap();
         assert_eq!(one.end.poll().status, Status::LocProtErr, "{opcode:?}");
         // The same at the target.
-        let (_folder, _node, one, other) = two(QpType::Rc);
+        let (_fabric, _nodes, one, other) = two(carrier, QpType::Rc);
         let (addr, rkey) = (other.pages.0 + PAGE, other.lkey);
         let operands = match opcode {
             Opcode::RdmaRead => Operands::Remote { addr, rkey, length: 8 },
@@ -285,120 +236,4 @@ fn a_hole_where_an_answer_goes_is_the_senders_error() {
         one.end.qp.post_send(&Wr { operands, ..wr(1, opcode, &[one.end.sge(0, 8)]) }).unwrap();
         assert_eq!(one.end.poll().status, Status::RemAccessErr, "{opcode:?}");
     }
-}
-
-/// A completion with a payload, as a peer may write it whatever has been posted.
-fn forged(qp_num: u32, wr_id: u64) -> Completion {
-    Completion { status: Status::Success, byte_len: 8, ..Completion::flushed(wr_id, WcOpcode::Recv, qp_num) }
-}
-
-#[test]
-fn a_payload_that_claims_to_be_for_memory_that_may_not_be_there_is_moved_by_the_kernel() {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
-    let here = Holey::new(&node, QpType::Rc);
-    bring_up(&here.end.qp, &attributes(77), QpState::Rts);
-    let view = folder.view();
-    for (page, status) in [(1, Status::LocProtErr), (2, Status::Success)] {
-        let addr = here.pages.0 + page * PAGE;
-        let stage = Stage { addr, lkey: here.lkey, bytes: &[9; 8] };
-        let completion = forged(here.end.qp.qp_num(), page);
-        run(&view, Deliver::append(0, &completion).with(Some(stage))).unwrap();
-        assert_eq!(here.end.poll().status, status);
-    }
-    // SAFETY: a word of a mapping that nobody else uses now.
-    assert_eq!(unsafe { here.pages.word(2 * PAGE).read_volatile() }, u64::from_ne_bytes([9; 8]));
-}
-
-#[test]
-fn a_payload_lands_in_the_domain_of_its_queue_pair_alone() {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
-    let end = node.end(QpType::Rc);
-    let stranger = node.device.alloc_pd().unwrap();
-    let memory = Buffer::new(64);
-    let other = node.device.register(stranger, memory.addr(0), 64, memory.addr(0), ALL).unwrap();
-    // An XRC target has the domains of the shared receive queues that complete there.
-    let domain = XrcDomain::open(&node.device, None, true, false).unwrap();
-    let _shared = node.xrc_srq(&domain, &end.cq);
-    let init = softrdma::device::QpInit { xrcd: Some(domain), ..node.init(QpType::XrcRecv, &end.cq) };
-    let target = softrdma::device::QueuePair::new(&node.device, &init).unwrap();
-    let gone = node.end(QpType::Rc);
-    gone.qp.destroy().unwrap();
-
-    let view = folder.view();
-    let mut number = 0;
-    let mut is_placed = |qp_num: u32, addr: u64, lkey: u32| {
-        number += 1;
-        let stage = Stage { addr, lkey, bytes: &[number as u8; 8] };
-        run(&view, Deliver::append(0, &forged(qp_num, number)).with(Some(stage))).unwrap();
-        let completion = end.poll();
-        assert_eq!(completion.wr_id, number);
-        completion.status == Status::Success
-    };
-    let never = target.qp_num() + 7;
-    for (qp_num, own) in
-        [(end.qp.qp_num(), true), (target.qp_num(), true), (gone.qp.qp_num(), false), (never, false)]
-    {
-        assert_eq!(is_placed(qp_num, end.memory.addr(0), end.region.lkey), own, "{qp_num:#x}");
-        assert!(!is_placed(qp_num, memory.addr(0), other.lkey), "{qp_num:#x}");
-    }
-    assert_eq!(memory.word(0), 0);
-    assert_eq!(end.memory.word(0), u64::from_ne_bytes([3; 8]));
-}
-
-#[test]
-fn holes_between_processes() {
-    let folder = Folder::new();
-    let words = Words::new();
-    // Each message breaks its connection.
-    const TRIES: [(Opcode, u64); 6] = [
-        (Opcode::Send, 8),
-        (Opcode::Send, 5000),
-        (Opcode::RdmaWrite, 8),
-        (Opcode::RdmaRead, 8),
-        (Opcode::AtomicWrite, 8),
-        (Opcode::FetchAndAdd, 8),
-    ];
-    let target = Child::run(|| {
-        // SAFETY: plain system call; the other side would wait for one that failed.
-        unsafe { libc::alarm(300) };
-        let node = Node::new(&folder);
-        for (opcode, _) in TRIES {
-            let here = Holey::new(&node, QpType::Rc);
-            let qp_num = u64::from(here.end.qp.qp_num());
-            words.put(1, &[qp_num, here.pages.0 + PAGE, u64::from(here.lkey)]);
-            let [peer] = words.get(1);
-            bring_up(&here.end.qp, &attributes(peer as u32), QpState::Rts);
-            here.end.qp.post_receive(1, &[here.sge(PAGE, PAGE), here.end.sge(0, 4096)]).unwrap();
-            words.put(1, &[0]);
-            if opcode == Opcode::Send {
-                assert_eq!(here.end.poll().status, Status::LocProtErr);
-            }
-            while !readable(words.fd(1), 0) {
-                here.end.try_poll();
-            }
-            words.get::<1>(1);
-        }
-    });
-    let node = Node::new(&folder);
-    for (opcode, length) in TRIES {
-        let end = node.end(QpType::Rc);
-        let [peer, addr, rkey] = words.get(0);
-        let rkey = rkey as u32;
-        words.put(0, &[u64::from(end.qp.qp_num())]);
-        words.get::<1>(0);
-        bring_up(&end.qp, &Attributes { timeout: 20, ..attributes(peer as u32) }, QpState::Rts);
-        let operands = match opcode {
-            Opcode::Send => Operands::None,
-            Opcode::FetchAndAdd => Operands::Atomic { addr, rkey, compare_add: 1, swap: 0 },
-            _ => Operands::Remote { addr, rkey, length },
-        };
-        let sges = [end.sge(0, length as usize)];
-        end.qp.post_send(&Wr { operands, ..wr(1, opcode, &sges) }).unwrap();
-        let expected = if opcode == Opcode::Send { Status::RemOpErr } else { Status::RemAccessErr };
-        assert_eq!(end.poll().status, expected, "{opcode:?}");
-        words.put(0, &[0]);
-    }
-    assert_eq!(target.wait(), 0);
 }
