@@ -3,7 +3,8 @@
 
 use softrdma::rules::verbs::QpType;
 
-use crate::device::{Child, End, Folder, Node, Words, connect_ends};
+use crate::device::{End, Folder, Node, connect_ends};
+use crate::processes::{Child, Words};
 
 /// A way to carry requests between devices: makes a fabric for each test.
 pub type Carrier = fn() -> Box<dyn Fabric>;
