@@ -63,19 +63,24 @@ impl Folder {
     }
 
     pub fn open(&self) -> Arc<Device> {
-        self.open_in(self.config())
+        self.open_at(GID)
+    }
+
+    /// As [`Folder::open`], with this address.
+    pub fn open_at(&self, gid: [u8; 16]) -> Arc<Device> {
+        self.open_in(self.config(), gid)
     }
 
     /// As [`Folder::open`], in a folder for the members of this process's group.
     pub fn open_for_group(&self) -> Arc<Device> {
         // SAFETY: reads a number of the process.
         let group = Some(unsafe { libc::getegid() });
-        self.open_in(Config { path: self.0.join("f"), group })
+        self.open_in(Config { path: self.0.join("f"), group }, GID)
     }
 
-    fn open_in(&self, folder: Config) -> Arc<Device> {
+    fn open_in(&self, folder: Config, gid: [u8; 16]) -> Arc<Device> {
         let device = Device::open(&Settings { folder, copying: copying() }).unwrap();
-        device.set_gids(&[GID]);
+        device.set_gids(&[gid]);
         device
     }
 

@@ -24,7 +24,8 @@ pub trait Fabric {
     fn settle(&self);
 }
 
-/// Processes of one folder meet in shared memory. A device reaches itself there, too.
+/// Processes of one folder meet in shared memory. Both ends within a process belong to one device, which reaches
+/// itself.
 pub fn near() -> Box<dyn Fabric> {
     Box::new(Folder::new())
 }
@@ -40,6 +41,28 @@ impl Fabric for Folder {
     }
 
     /// Each request has had its effect before the call that posts it returns.
+    fn settle(&self) {}
+}
+
+/// As [`near`], between two devices of the folder, each of which has an address of its own.
+pub fn near_apart() -> Box<dyn Fabric> {
+    Box::new(Apart(Folder::new()))
+}
+
+struct Apart(Folder);
+
+impl Fabric for Apart {
+    fn open(&self, n: usize) -> Node {
+        let gid = [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, n as u8 + 1];
+        let device = self.0.open_at(gid);
+        Node::reached_by(device, gid)
+    }
+
+    fn pair(&self) -> [Node; 2] {
+        [self.open(0), self.open(1)]
+    }
+
+    /// As [`near`].
     fn settle(&self) {}
 }
 

@@ -3,7 +3,10 @@
 //! | module | what |
 //! |---|---|
 //! | `suite` | the tests, independent of how devices meet |
-//! | `near` | over shared memory, in one folder; what holds there alone is in `tests/folder` |
+//! | `near` | over shared memory, both ends of a connection within a process at one device |
+//! | `near_apart` | the same at two devices, each with an address of its own |
+//!
+//! What holds in shared memory alone is in `tests/folder`.
 //!
 //! A carrier joins by a [`Fabric`](softrdma_testing::fabric::Fabric) and the modules of the suite that it is to
 //! pass. It leaves out those of what it does not have: `multicast`, `xrc`, or other processes as peers
@@ -27,4 +30,10 @@ conformance! {
     near = softrdma_testing::fabric::near:
         control counters events holes killed lists messages multicast order processes random refusals srq stress
         windows xrc
+}
+
+conformance! {
+    near_apart = softrdma_testing::fabric::near_apart:
+        counters events holes killed lists messages multicast order processes random refusals srq stress windows
+        xrc
 }
