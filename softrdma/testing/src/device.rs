@@ -1,4 +1,4 @@
-//! What the tests of the device share: folders, ends of connections, forked processes.
+//! What the tests of the device share: folders, devices, ends of connections.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,6 +16,8 @@ use softrdma::rules::verbs::{Access, Attr, Event, Opcode, QpState, QpType, SendF
 use softrdma::shm::folder::Config;
 use softrdma::shm::objects::Host;
 use softrdma::shm::segment::{Peer, Segment};
+
+pub use crate::processes::{Child, Words};
 
 /// The address of every device here.
 pub const GID: [u8; 16] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0xff, 0xfe, 0, 0, 1];
@@ -61,19 +63,24 @@ impl Folder {
     }
 
     pub fn open(&self) -> Arc<Device> {
-        self.open_in(self.config())
+        self.open_at(GID)
+    }
+
+    /// As [`Folder::open`], with this address.
+    pub fn open_at(&self, gid: [u8; 16]) -> Arc<Device> {
+        self.open_in(self.config(), gid)
     }
 
     /// As [`Folder::open`], in a folder for the members of this process's group.
     pub fn open_for_group(&self) -> Arc<Device> {
         // SAFETY: reads a number of the process.
         let group = Some(unsafe { libc::getegid() });
-        self.open_in(Config { path: self.0.join("f"), group })
+        self.open_in(Config { path: self.0.join("f"), group }, GID)
     }
 
-    fn open_in(&self, folder: Config) -> Arc<Device> {
+    fn open_in(&self, folder: Config, gid: [u8; 16]) -> Arc<Device> {
         let device = Device::open(&Settings { folder, copying: copying() }).unwrap();
-        device.set_gids(&[GID]);
+        device.set_gids(&[gid]);
         device
     }
 
@@ -112,10 +119,13 @@ impl Drop for Folder {
 }
 
 /// A device with a context.
+#[derive(Clone)]
 pub struct Node {
     pub device: Arc<Device>,
     pub events: Arc<EventQueue>,
     pub pd: u32,
+    /// The address by which others reach it.
+    pub gid: [u8; 16],
 }
 
 impl Node {
@@ -124,13 +134,33 @@ impl Node {
     }
 
     pub fn of(device: Arc<Device>) -> Self {
+        Node::reached_by(device, GID)
+    }
+
+    /// Of a device that has this address.
+    pub fn reached_by(device: Arc<Device>, gid: [u8; 16]) -> Self {
         let events = EventQueue::new(&device).unwrap();
         let pd = device.alloc_pd().unwrap();
-        Node { device, events, pd }
+        Node { device, events, pd, gid }
     }
 
     pub fn cq(&self, cqe: u32, channel: Option<&Arc<Channel>>, cookie: usize) -> Arc<CompletionQueue> {
         CompletionQueue::new(&self.device, cqe, channel, &self.events, cookie, CqFlags::default()).unwrap()
+    }
+
+    /// A shared receive queue with room for so many requests of two entries; its cookie is 3.
+    pub fn shared_queue(&self, max_wr: u32) -> Arc<SharedReceiveQueue> {
+        let init = SrqInit {
+            pd: self.pd,
+            srq_type: SrqType::Basic,
+            max_wr,
+            max_sge: 2,
+            xrcd: None,
+            cq: None,
+            events: self.events.clone(),
+            cookie: 3,
+        };
+        SharedReceiveQueue::new(&self.device, &init).unwrap()
     }
 
     /// A shared receive queue of an XRC domain, with room for four requests of one entry; its cookie is 3.
@@ -177,11 +207,19 @@ impl Node {
         self.end_of(qp, cq)
     }
 
+    /// As [`Node::end`], for so many requests of each kind at once.
+    pub fn deep_end(&self, qp_type: QpType, cq: &Arc<CompletionQueue>, depth: u32) -> End {
+        let init = self.init(qp_type, cq);
+        let cap = Capabilities { max_send_wr: depth, max_recv_wr: depth, ..init.cap };
+        let qp = QueuePair::new(&self.device, &QpInit { cap, ..init }).unwrap();
+        self.end_of(qp, cq.clone())
+    }
+
     pub fn end_of(&self, qp: Arc<QueuePair>, cq: Arc<CompletionQueue>) -> End {
         let memory = Buffer::new(64 << 10);
         let (addr, length) = (memory.addr(0), memory.len() as u64);
         let region = self.device.register(self.pd, addr, length, addr, ALL).unwrap();
-        End { qp, cq, memory, region }
+        End { qp, cq, memory, region, gid: self.gid }
     }
 
     /// The next asynchronous event, which is there already or comes.
@@ -239,6 +277,8 @@ pub struct End {
     pub cq: Arc<CompletionQueue>,
     pub memory: Buffer,
     pub region: Region,
+    /// The address of its device.
+    pub gid: [u8; 16],
 }
 
 impl Drop for End {
@@ -250,11 +290,16 @@ impl Drop for End {
 
 /// Attributes that connect quickly and wait long.
 pub fn attributes(dest_qp_num: u32) -> Attributes {
+    attributes_at(GID, dest_qp_num)
+}
+
+/// As [`attributes`], for a connection with a queue pair at this address.
+pub fn attributes_at(dgid: [u8; 16], dest_qp_num: u32) -> Attributes {
     Attributes {
         port_num: 1,
         access: ALL,
         qkey: QKEY,
-        path: Path { dgid: GID, is_global: true, port_num: 1, ..Path::default() },
+        path: Path { dgid, is_global: true, port_num: 1, ..Path::default() },
         path_mtu: 5,
         dest_qp_num,
         rq_psn: 1,
@@ -293,6 +338,12 @@ pub fn connect(one: &QueuePair, other: &QueuePair) {
     bring_up(other, &attributes(one.qp_num()), QpState::Rts);
 }
 
+/// Connects two ends, whose devices may have addresses of their own.
+pub fn connect_ends(one: &End, other: &End) {
+    bring_up(&one.qp, &other.address(), QpState::Rts);
+    bring_up(&other.qp, &one.address(), QpState::Rts);
+}
+
 /// A request without anything, signalled.
 pub fn wr<'a>(wr_id: u64, opcode: Opcode, sges: &'a [Sge]) -> Wr<'a> {
     Wr {
@@ -328,6 +379,16 @@ impl End {
         self.try_send(wr_id, offset, length).unwrap();
     }
 
+    /// Attributes that connect another queue pair with this end.
+    pub fn address(&self) -> Attributes {
+        attributes_at(self.gid, self.qp.qp_num())
+    }
+
+    /// What makes a request a datagram to this end.
+    pub fn datagrams(&self) -> Option<Datagram<'static>> {
+        Some(Datagram { qp_num: self.qp.qp_num(), qkey: QKEY, grh: &[0x60; 40], dgid: self.gid })
+    }
+
     /// A request to the remote memory of `to`.
     pub fn remote(&self, wr_id: u64, opcode: Opcode, offset: usize, length: usize, to: (u64, u32)) {
         let sges = [self.sge(offset, length)];
@@ -339,6 +400,12 @@ impl End {
         let sges = [self.sge(offset, length)];
         let datagram = Some(Datagram { qp_num, qkey: QKEY, grh: &[0x60; 40], dgid: GID });
         self.qp.post_send(&Wr { datagram, ..wr(wr_id, Opcode::Send, &sges) }).unwrap();
+    }
+
+    /// Sends a datagram to another end.
+    pub fn datagram_to(&self, wr_id: u64, to: &End, offset: usize, length: usize) {
+        let sges = [self.sge(offset, length)];
+        self.qp.post_send(&Wr { datagram: to.datagrams(), ..wr(wr_id, Opcode::Send, &sges) }).unwrap();
     }
 
     pub fn try_poll(&self) -> Option<Completion> {
@@ -373,6 +440,24 @@ pub fn poll(cq: &CompletionQueue) -> Option<Completion> {
     found
 }
 
+/// All completions that are there.
+pub fn poll_all(cq: &CompletionQueue) -> Vec<Completion> {
+    std::iter::from_fn(|| poll(cq)).collect()
+}
+
+/// Posts a list as `ibv_post_send` does: how many were posted, and what the first that is refused was refused
+/// for.
+pub fn post_list(end: &End, list: &[Wr<'_>]) -> (usize, Option<Rejected>) {
+    let mut sending = end.qp.sending();
+    for (count, wr) in list.iter().enumerate() {
+        if let Err(rejected) = sending.accept(wr) {
+            return (count, Some(rejected));
+        }
+        sending.post(wr);
+    }
+    (list.len(), None)
+}
+
 pub fn poll_soon(cq: &CompletionQueue) -> Completion {
     let start = Instant::now();
     loop {
@@ -398,120 +483,4 @@ pub fn readable(fd: i32, timeout: i32) -> bool {
 pub fn set_nonblocking(fd: i32) {
     // SAFETY: plain system calls on a descriptor of the test.
     unsafe { libc::fcntl(fd, libc::F_SETFL, libc::fcntl(fd, libc::F_GETFL) | libc::O_NONBLOCK) };
-}
-
-/// A pipe between processes, for words.
-pub struct Words([i32; 2]);
-
-impl Words {
-    pub fn new() -> Self {
-        let mut fds = [0; 2];
-        // SAFETY: `fds` has room for two descriptors.
-        assert_eq!(unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, fds.as_mut_ptr()) }, 0);
-        Words(fds)
-    }
-
-    /// Sends words from this side: 0 for the parent, 1 for the child.
-    pub fn put(&self, side: usize, words: &[u64]) {
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        // SAFETY: `bytes` is readable for its length.
-        let n = unsafe { libc::write(self.0[side], bytes.as_ptr().cast(), bytes.len()) };
-        assert_eq!(n, bytes.len() as isize);
-    }
-
-    /// Tells the other side the number of this side's queue pair, and connects this with the one that the other
-    /// side tells.
-    pub fn connect(&self, side: usize, qp: &QueuePair) -> u32 {
-        self.put(side, &[u64::from(qp.qp_num())]);
-        let [peer] = self.get(side);
-        bring_up(qp, &attributes(peer as u32), QpState::Rts);
-        peer as u32
-    }
-
-    /// The descriptor that becomes readable when words have come.
-    pub fn fd(&self, side: usize) -> i32 {
-        self.0[side]
-    }
-
-    pub fn get<const N: usize>(&self, side: usize) -> [u64; N] {
-        let mut bytes = vec![0u8; 8 * N];
-        let mut filled = 0;
-        while filled < bytes.len() {
-            let rest = &mut bytes[filled..];
-            // SAFETY: `rest` is writable for its length.
-            let n = unsafe { libc::read(self.0[side], rest.as_mut_ptr().cast(), rest.len()) };
-            assert!(n > 0, "the other side is gone");
-            filled += n as usize;
-        }
-        let mut words = [0; N];
-        for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
-            *word = u64::from_ne_bytes(bytes.try_into().unwrap());
-        }
-        words
-    }
-}
-
-impl Drop for Words {
-    fn drop(&mut self) {
-        for fd in self.0 {
-            // SAFETY: the descriptors are the test's own.
-            unsafe { libc::close(fd) };
-        }
-    }
-}
-
-/// A forked child.
-pub struct Child(libc::pid_t);
-
-impl Child {
-    /// Runs `test` in a child, which ends at once afterwards.
-    pub fn run(test: impl FnOnce()) -> Self {
-        // SAFETY: the child runs `test` and ends. Other test threads are gone there; what the tests call takes
-        // no lock that those could have held for long but the allocator's, which the C library keeps usable.
-        let pid = unsafe { libc::fork() };
-        assert!(pid >= 0);
-        if pid == 0 {
-            // SAFETY: plain system call: a test that failed leaves no child behind.
-            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-            let ok = std::panic::catch_unwind(std::panic::AssertUnwindSafe(test)).is_ok();
-            // SAFETY: ends the process without running what belongs to the parent.
-            unsafe { libc::_exit(i32::from(!ok)) };
-        }
-        Child(pid)
-    }
-
-    pub fn id(&self) -> i32 {
-        self.0
-    }
-
-    pub fn signal(&self, signal: i32) {
-        // SAFETY: as in [`Child::kill`].
-        unsafe { libc::kill(self.0, signal) };
-    }
-
-    /// Waits until it is stopped by a signal.
-    pub fn wait_stopped(&self) {
-        let mut status = 0;
-        // SAFETY: our own child; `status` is writable.
-        assert_eq!(unsafe { libc::waitpid(self.0, &raw mut status, libc::WUNTRACED) }, self.0);
-        assert!(libc::WIFSTOPPED(status));
-    }
-
-    pub fn kill(&self) {
-        // SAFETY: our own child, which nobody has waited for.
-        unsafe { libc::kill(self.0, libc::SIGKILL) };
-    }
-
-    /// Its process id.
-    pub fn pid(&self) -> libc::pid_t {
-        self.0
-    }
-
-    /// Waits for its end; the status that `waitpid` gives.
-    pub fn wait(self) -> i32 {
-        let mut status = 0;
-        // SAFETY: our own child; `status` is writable.
-        assert_eq!(unsafe { libc::waitpid(self.0, &raw mut status, 0) }, self.0);
-        status
-    }
 }

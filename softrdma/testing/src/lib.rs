@@ -4,9 +4,12 @@
 //! | module | subject |
 //! |---|---|
 //! | [`device`] | folders, devices and ends of connections, by the interface that providers use |
+//! | [`fabric`] | what carries requests between devices, as a suite of tests needs to know it |
+//! | [`holes`] | memory of a program that is not there |
 //! | [`raw_qp`] | an end of a connection by hand, from the parts below that interface |
 //! | [`post`] | receive requests, posted by the words of a ring |
 //! | [`segment`] | shared memory of one simulated process |
+//! | [`processes`] | processes of a test, and what they tell each other |
 //! | [`child`] | a test in a process of its own |
 //! | [`content`] | another process's memory, as one that means harm opens it |
 //! | [`filter`] | a filter of system calls, as containers have it |
@@ -18,9 +21,12 @@
 pub mod child;
 pub mod content;
 pub mod device;
+pub mod fabric;
 pub mod filter;
+pub mod holes;
 mod pass_on;
 pub mod post;
+pub mod processes;
 pub mod raw_qp;
 pub mod segment;
 pub mod thread;

@@ -2,31 +2,35 @@
 
 use std::sync::Arc;
 
-use softrdma::device::{CompletionCounter, CompletionQueue, Counted, CqFlags, Error, Operations, QueuePair};
-use softrdma::rules::request::Rejected;
+use softrdma::device::{
+    CompletionCounter, CompletionQueue, Counted, CqFlags, Error, Operations, QueuePair, Wr,
+};
+use softrdma::rules::request::{Operands, Rejected};
 use softrdma::rules::verbs::{Opcode, QpState, QpType, SendFlags, Status};
+use softrdma_testing::child::in_child;
 use softrdma_testing::device::*;
+use softrdma_testing::fabric::{Carrier, ends, pattern};
 
-use crate::messages::pattern;
+super::suite! {
+    counters:
+    receives_are_counted_and_still_polled,
+    silent_requests_that_are_counted_take_no_place,
+    what_is_kept_for_the_program_keeps_its_place,
+    failures_are_counted_by_themselves,
+    a_queue_that_may_overrun_goes_on_counting,
+    what_cannot_be_counted_is_refused,
+    a_forked_child_sees_nothing_of_what_was_counted_for_its_parent,
+}
 
 fn counter(node: &Node) -> Arc<CompletionCounter> {
     CompletionCounter::new(&node.device, Counted::Requests).unwrap()
 }
 
-/// Two ends that are not connected yet.
-fn ends() -> (Folder, Node, End, End) {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
-    let (one, other) = (node.end(QpType::Rc), node.end(QpType::Rc));
-    (folder, node, one, other)
-}
-
-#[test]
-fn receives_are_counted_and_still_polled() {
-    let (_folder, node, one, other) = ends();
-    let (receives, all) = (counter(&node), Operations::ALL);
+pub fn receives_are_counted_and_still_polled(carrier: Carrier) {
+    let (fabric, [_, there], one, other) = ends(carrier, QpType::Rc);
+    let (receives, all) = (counter(&there), Operations::ALL);
     other.qp.attach_counter(&receives, Operations::RECV).unwrap();
-    connect(&one.qp, &other.qp);
+    connect_ends(&one, &other);
     assert_eq!(
         other.qp.attach_counter(&receives, all),
         Err(Error::Invalid("not before the queue pair sends and receives"))
@@ -35,6 +39,7 @@ fn receives_are_counted_and_still_polled() {
     for n in 0..5 {
         other.receive(n, 100 * n as usize, 100);
         one.send(n, 0, 100);
+        fabric.settle();
         assert_eq!(receives.done(), n + 1);
         assert_eq!(other.memory.bytes(100 * n as usize, 100), pattern(100));
     }
@@ -56,29 +61,25 @@ fn receives_are_counted_and_still_polled() {
 }
 
 /// A request that asks for no completion is told by the counter, which gives its place back.
-#[test]
-fn silent_requests_that_are_counted_take_no_place() {
-    let (_folder, node, one, other) = ends();
-    let (sends, bytes) = (counter(&node), CompletionCounter::new(&node.device, Counted::Bytes).unwrap());
+pub fn silent_requests_that_are_counted_take_no_place(carrier: Carrier) {
+    let (fabric, [here, _], one, other) = ends(carrier, QpType::Rc);
+    let (sends, bytes) = (counter(&here), CompletionCounter::new(&here.device, Counted::Bytes).unwrap());
     one.qp.attach_counter(&sends, Operations::SEND).unwrap();
     one.qp.attach_counter(&bytes, Operations::RDMA_WRITE).unwrap();
-    connect(&one.qp, &other.qp);
+    connect_ends(&one, &other);
     let silent = |opcode, length: usize| {
         let sges = [one.sge(0, length)];
-        let operands = softrdma::rules::request::Operands::Remote {
-            addr: other.memory.addr(0),
-            rkey: other.region.rkey,
-            length: length as u64,
-        };
         let operands =
-            if opcode == Opcode::Send { softrdma::rules::request::Operands::None } else { operands };
-        one.qp.post_send(&softrdma::device::Wr { flags: SendFlags::NONE, operands, ..wr(1, opcode, &sges) })
+            Operands::Remote { addr: other.memory.addr(0), rkey: other.region.rkey, length: length as u64 };
+        let operands = if opcode == Opcode::Send { Operands::None } else { operands };
+        one.qp.post_send(&Wr { flags: SendFlags::NONE, operands, ..wr(1, opcode, &sges) })
     };
     for n in 0..50 {
         other.receive(n, 0, 100);
         assert_eq!(silent(Opcode::Send, 60), Ok(()));
         assert_eq!(silent(Opcode::RdmaWrite, 1000), Ok(()));
         other.done(n);
+        fabric.settle();
     }
     assert_eq!((sends.done(), bytes.done(), one.qp.send_room()), (50, 50_000, 16));
     // Those that are not counted do.
@@ -88,18 +89,19 @@ fn silent_requests_that_are_counted_take_no_place() {
     }
     assert_eq!((accepted, silent(Opcode::RdmaRead, 8)), (16, Err(Rejected::Full)));
     // What is kept for the program keeps its place until it is polled.
+    fabric.settle();
     assert!(one.try_poll().is_none());
 }
 
-#[test]
-fn what_is_kept_for_the_program_keeps_its_place() {
-    let (_folder, node, one, other) = ends();
-    let receives = counter(&node);
+pub fn what_is_kept_for_the_program_keeps_its_place(carrier: Carrier) {
+    let (fabric, [here, _], one, other) = ends(carrier, QpType::Rc);
+    let receives = counter(&here);
     one.qp.attach_counter(&receives, Operations::RECV).unwrap();
-    connect(&one.qp, &other.qp);
+    connect_ends(&one, &other);
     for n in 0..3 {
         one.remote(n, Opcode::RdmaWrite, 0, 8, (other.memory.addr(0), other.region.rkey));
     }
+    fabric.settle();
     assert_eq!((one.qp.send_room(), receives.done(), one.qp.send_room()), (13, 0, 13));
     one.done(0);
     assert_eq!(one.qp.send_room(), 14);
@@ -112,13 +114,12 @@ fn what_is_kept_for_the_program_keeps_its_place() {
     assert_eq!(one.qp.send_room(), 16);
 }
 
-#[test]
-fn failures_are_counted_by_themselves() {
-    let (_folder, node, one, other) = ends();
-    let (sends, receives) = (counter(&node), counter(&node));
+pub fn failures_are_counted_by_themselves(carrier: Carrier) {
+    let (fabric, [here, there], one, other) = ends(carrier, QpType::Rc);
+    let (sends, receives) = (counter(&here), counter(&there));
     one.qp.attach_counter(&sends, Operations::SEND).unwrap();
     other.qp.attach_counter(&receives, Operations::RECV).unwrap();
-    connect(&one.qp, &other.qp);
+    connect_ends(&one, &other);
     for n in 0..3 {
         other.receive(n, 0, 50);
     }
@@ -128,6 +129,7 @@ fn failures_are_counted_by_themselves() {
     assert_eq!(one.poll().status, Status::RemInvReqErr);
     one.send(3, 0, 8);
     assert_eq!(one.poll().status, Status::WrFlushErr);
+    fabric.settle();
     assert_eq!((sends.done(), sends.failed()), (1, 2));
     assert_eq!((receives.done(), receives.failed()), (1, 2));
     sends.set_failed(7);
@@ -136,22 +138,22 @@ fn failures_are_counted_by_themselves() {
 }
 
 /// Where completions that have no room are lost, they are counted as far as somebody looks.
-#[test]
-fn a_queue_that_may_overrun_goes_on_counting() {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
-    let one = node.end(QpType::Rc);
+pub fn a_queue_that_may_overrun_goes_on_counting(carrier: Carrier) {
+    let fabric = carrier();
+    let [here, there] = fabric.pair();
+    let one = here.end(QpType::Rc);
     let flags = CqFlags { ignore_overrun: true, ..CqFlags::default() };
-    let cq = CompletionQueue::new(&node.device, 4, None, &node.events, 1, flags).unwrap();
-    let qp = QueuePair::new(&node.device, &node.init(QpType::Rc, &cq)).unwrap();
-    let other = node.end_of(qp, cq);
-    let receives = counter(&node);
+    let cq = CompletionQueue::new(&there.device, 4, None, &there.events, 1, flags).unwrap();
+    let qp = QueuePair::new(&there.device, &there.init(QpType::Rc, &cq)).unwrap();
+    let other = there.end_of(qp, cq);
+    let receives = counter(&there);
     other.qp.attach_counter(&receives, Operations::RECV).unwrap();
-    connect(&one.qp, &other.qp);
+    connect_ends(&one, &other);
     for n in 0..40 {
         other.receive(n, 0, 100);
         one.send(n, 0, 60);
         one.done(n);
+        fabric.settle();
         assert_eq!(receives.done(), n + 1);
     }
     for n in 0..4 {
@@ -160,17 +162,18 @@ fn a_queue_that_may_overrun_goes_on_counting() {
     assert!(other.try_poll().is_none());
 }
 
-#[test]
-fn what_cannot_be_counted_is_refused() {
-    let (_folder, node, one, other) = ends();
+pub fn what_cannot_be_counted_is_refused(carrier: Carrier) {
+    let fabric = carrier();
+    let node = fabric.open(0);
+    let (one, other) = (node.end(QpType::Rc), node.end(QpType::Rc));
     let (first, second) = (counter(&node), counter(&node));
     let attach = |counter, operations| one.qp.attach_counter(counter, Operations(operations));
     assert!(matches!(attach(&first, 0), Err(Error::Invalid(_))));
     for operations in [8, 32, 63, 64, u32::MAX] {
         assert_eq!(attach(&first, operations), Err(Error::Unsupported));
     }
-    let elsewhere = Folder::new();
-    let foreign = counter(&Node::new(&elsewhere));
+    let elsewhere = carrier();
+    let foreign = counter(&elsewhere.open(0));
     assert!(matches!(attach(&foreign, 1), Err(Error::Invalid(_))));
     assert_eq!(
         (attach(&first, 3), attach(&second, 2), attach(&second, 20)),
@@ -181,63 +184,16 @@ fn what_cannot_be_counted_is_refused() {
     assert_eq!((first.destroy(), second.destroy()), (Ok(()), Ok(())));
 }
 
-/// The count comes without a poll of the program's, from a process that sends by itself.
-#[test]
-fn a_peers_messages_are_counted() {
-    const COUNT: u64 = 500;
-    let folder = Folder::new();
-    let words = Words::new();
-    let child = Child::run(|| {
-        let node = Node::new(&folder);
-        let end = node.end(QpType::Rc);
-        words.put(1, &[u64::from(end.qp.qp_num())]);
-        let [peer] = words.get(1);
-        bring_up(&end.qp, &attributes(peer as u32), QpState::Rts);
-        words.get::<1>(1);
-        for n in 0..COUNT {
-            end.send(n, 0, if n % 3 == 0 { 5000 } else { 100 });
-            assert_eq!(end.poll().status, Status::Success);
-        }
-        words.get::<1>(1);
-    });
-    let node = Node::new(&folder);
-    let cq = node.cq(1024, None, 1);
-    let qp = QueuePair::new(&node.device, &node.init(QpType::Rc, &cq)).unwrap();
-    let end = node.end_of(qp, cq);
-    let receives = counter(&node);
-    end.qp.attach_counter(&receives, Operations::RECV).unwrap();
-    let [peer] = words.get(0);
-    words.put(0, &[u64::from(end.qp.qp_num())]);
-    bring_up(&end.qp, &attributes(peer as u32), QpState::Rts);
-    words.put(0, &[0]);
-    let (mut posted, start) = (0, std::time::Instant::now());
-    while receives.done() < COUNT {
-        while posted < COUNT && posted < receives.done() + 16 {
-            end.receive(posted, 0, 5000);
-            posted += 1;
-        }
-        assert!(start.elapsed() < GUARD);
-    }
-    for n in 0..COUNT {
-        end.done(n);
-    }
-    assert_eq!((receives.done(), receives.failed()), (COUNT, 0));
-    words.put(0, &[0]);
-    assert_eq!(child.wait(), 0);
-}
-
-#[test]
-fn a_forked_child_sees_nothing_of_what_was_counted_for_its_parent() {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
-    let (one, other) = (node.end(QpType::Rc), node.end(QpType::Rc));
-    let receives = CompletionCounter::new(&node.device, Counted::Requests).unwrap();
+pub fn a_forked_child_sees_nothing_of_what_was_counted_for_its_parent(carrier: Carrier) {
+    let (fabric, [_, there], one, other) = ends(carrier, QpType::Rc);
+    let receives = counter(&there);
     other.qp.attach_counter(&receives, Operations::RECV).unwrap();
-    connect(&one.qp, &other.qp);
+    connect_ends(&one, &other);
     other.receive(1, 0, 8);
     one.send(1, 0, 8);
+    fabric.settle();
     // Taken for the counter, and kept for the program.
     assert_eq!(receives.done(), 1);
-    assert_eq!(softrdma_testing::child::in_child(|| assert!(other.try_poll().is_none())), 0);
+    assert_eq!(in_child(|| assert!(other.try_poll().is_none())), 0);
     other.done(1);
 }

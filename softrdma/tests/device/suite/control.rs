@@ -2,19 +2,36 @@
 
 use softrdma::device::{
     Attributes, Capabilities, Error, LIMITS, QpInit, QueuePair, SharedReceiveQueue, SrqInit, SrqType,
-    WindowType, XrcDomain,
+    WindowType,
 };
-use softrdma::rules::qp::Refused;
+use softrdma::rules::qp::{Refused, attributes as table};
 use softrdma::rules::receive::Sge;
 use softrdma::rules::request::Rejected;
-use softrdma::rules::verbs::{Access, Attr, Event, Opcode, QpState, QpType, Status};
+use softrdma::rules::verbs::{Access, Attr, Opcode, QpState, QpType, Status};
 use softrdma_testing::device::*;
+use softrdma_testing::fabric::Carrier;
 use softrdma_testing::thread::sleeps;
 
-#[test]
-fn protection_domains_end_when_nothing_is_in_them() {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
+super::suite! {
+    control:
+    protection_domains_end_when_nothing_is_in_them,
+    regions_are_memory_that_is_there,
+    device_memory,
+    sizes_and_queues_are_checked,
+    changes_are_those_that_the_state_allows,
+    a_queue_pair_in_error_flushes_what_is_posted,
+    a_destroyed_queue_pair_leaves_no_completions,
+    completion_queues_are_resized_with_what_is_in_them,
+    numbers_are_not_used_again_soon,
+    a_thousand_queue_pairs,
+    as_many_queue_pairs_as_promised,
+    shared_receive_queues_are_made_changed_and_ended,
+    a_send_queue_is_full_until_its_completions_are_polled,
+}
+
+pub fn protection_domains_end_when_nothing_is_in_them(carrier: Carrier) {
+    let fabric = carrier();
+    let node = fabric.open(0);
     let device = &node.device;
     assert_eq!(node.pd, 1);
     let pd = device.alloc_pd().unwrap();
@@ -35,10 +52,9 @@ fn protection_domains_end_when_nothing_is_in_them() {
     assert_eq!(device.free_pd(node.pd), Ok(()));
 }
 
-#[test]
-fn regions_are_memory_that_is_there() {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
+pub fn regions_are_memory_that_is_there(carrier: Carrier) {
+    let fabric = carrier();
+    let node = fabric.open(0);
     let device = &node.device;
     let page = |protection| {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -64,10 +80,9 @@ fn regions_are_memory_that_is_there() {
     assert!(device.deregister(region.lkey).is_err());
 }
 
-#[test]
-fn device_memory() {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
+pub fn device_memory(carrier: Carrier) {
+    let fabric = carrier();
+    let node = fabric.open(0);
     assert!(node.device.alloc_memory(0).is_err());
     let memory = node.device.alloc_memory(100).unwrap();
     memory.write(90, &[5; 10]).unwrap();
@@ -78,10 +93,9 @@ fn device_memory() {
     assert!(node.device.register(node.pd, memory.address(), memory.length(), 0, ALL).is_ok());
 }
 
-#[test]
-fn sizes_and_queues_are_checked() {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
+pub fn sizes_and_queues_are_checked(carrier: Carrier) {
+    let fabric = carrier();
+    let node = fabric.open(0);
     let cq = node.cq(1, None, 0);
     let good = node.init(QpType::Rc, &cq);
     let try_init = |init: &QpInit| QueuePair::new(&node.device, init).map(|qp| qp.capabilities());
@@ -104,14 +118,13 @@ fn sizes_and_queues_are_checked() {
     assert_eq!(cq.destroy(), Ok(()), "every queue pair is gone");
 }
 
-#[test]
 // rule: qp-refused-as-it-was, qp-reset-forgets, post-receive-states
-fn changes_are_those_that_the_state_allows() {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
+pub fn changes_are_those_that_the_state_allows(carrier: Carrier) {
+    let fabric = carrier();
+    let node = fabric.open(0);
     let end = node.end(QpType::Rc);
     let qp = &end.qp;
-    let good = attributes(77);
+    let good = attributes_at(node.gid, 77);
     let init = Attr::STATE.union(Attr::PKEY_INDEX).union(Attr::PORT).union(Attr::ACCESS_FLAGS);
     let to = |state| Attributes { state, ..good };
     assert_eq!(
@@ -154,18 +167,17 @@ fn changes_are_those_that_the_state_allows() {
 
 fn bring_up_from_init(qp: &QueuePair, attributes: &Attributes) {
     for (from, state) in [(QpState::Init, QpState::Rtr), (QpState::Rtr, QpState::Rts)] {
-        let (required, _) = softrdma::rules::qp::attributes(qp.qp_type(), from, state).unwrap();
+        let (required, _) = table(qp.qp_type(), from, state).unwrap();
         qp.modify(required.union(Attr::STATE), &Attributes { state, ..*attributes }).unwrap();
     }
 }
 
-#[test]
 // rule: flush-all
-fn a_queue_pair_in_error_flushes_what_is_posted() {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
+pub fn a_queue_pair_in_error_flushes_what_is_posted(carrier: Carrier) {
+    let fabric = carrier();
+    let node = fabric.open(0);
     let end = node.end(QpType::Rc);
-    bring_up(&end.qp, &attributes(77), QpState::Rts);
+    bring_up(&end.qp, &attributes_at(node.gid, 77), QpState::Rts);
     set_state(&end.qp, QpState::Err);
     for wr_id in 1..=4 {
         end.receive(wr_id, 0, 8);
@@ -179,14 +191,13 @@ fn a_queue_pair_in_error_flushes_what_is_posted() {
     }
 }
 
-#[test]
-fn a_destroyed_queue_pair_leaves_no_completions() {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
+pub fn a_destroyed_queue_pair_leaves_no_completions(carrier: Carrier) {
+    let fabric = carrier();
+    let node = fabric.open(0);
     let (one, cq) = (node.end(QpType::Rc), node.cq(64, None, 0));
     let pair = [0, 1].map(|_| QueuePair::new(&node.device, &node.init(QpType::Rc, &cq)).unwrap());
     for qp in &pair {
-        bring_up(qp, &attributes(77), QpState::Rts);
+        bring_up(qp, &attributes_at(node.gid, 77), QpState::Rts);
         set_state(qp, QpState::Err);
     }
     for wr_id in 0..6 {
@@ -202,13 +213,12 @@ fn a_destroyed_queue_pair_leaves_no_completions() {
     assert_eq!(cq.destroy(), Ok(()));
 }
 
-#[test]
-fn completion_queues_are_resized_with_what_is_in_them() {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
+pub fn completion_queues_are_resized_with_what_is_in_them(carrier: Carrier) {
+    let fabric = carrier();
+    let node = fabric.open(0);
     let cq = node.cq(4, None, 0);
     let qp = QueuePair::new(&node.device, &node.init(QpType::Rc, &cq)).unwrap();
-    bring_up(&qp, &attributes(77), QpState::Rts);
+    bring_up(&qp, &attributes_at(node.gid, 77), QpState::Rts);
     set_state(&qp, QpState::Err);
     let mut posted = 0..;
     let mut polled = 0..;
@@ -235,10 +245,9 @@ fn completion_queues_are_resized_with_what_is_in_them() {
     assert!(cq.resize(2).is_err() && cq.resize(0).is_err() && cq.resize(LIMITS.max_cqe + 1).is_err());
 }
 
-#[test]
-fn numbers_are_not_used_again_soon() {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
+pub fn numbers_are_not_used_again_soon(carrier: Carrier) {
+    let fabric = carrier();
+    let node = fabric.open(0);
     let cq = node.cq(1, None, 0);
     let mut numbers = std::collections::HashSet::new();
     for _ in 0..100 {
@@ -249,18 +258,19 @@ fn numbers_are_not_used_again_soon() {
     }
 }
 
-#[test]
-fn a_thousand_queue_pairs() {
-    let (folder, words) = (Folder::new(), Words::new());
+pub fn a_thousand_queue_pairs(carrier: Carrier) {
+    let (fabric, words) = (carrier(), Words::new());
     // In a process to itself: what the tests beside this one have in memory is not counted.
     let child = Child::run(|| {
-        let node = Node::new(&folder);
+        let node = fabric.open(0);
         let cq = node.cq(64, None, 0);
         let init = node.init(QpType::Rc, &cq);
         let before = [processor_time(), sleeps(), resident()];
         let all: Vec<_> = (0..1000).map(|_| QueuePair::new(&node.device, &init).unwrap()).collect();
         for pair in all.chunks_exact(2) {
-            connect(&pair[0], &pair[1]);
+            for (qp, peer) in [(&pair[0], &pair[1]), (&pair[1], &pair[0])] {
+                bring_up(qp, &attributes_at(node.gid, peer.qp_num()), QpState::Rts);
+            }
         }
         let after = [processor_time(), sleeps(), resident()];
         words.put(1, &[0, 1, 2].map(|n| after[n] - before[n]));
@@ -274,10 +284,9 @@ fn a_thousand_queue_pairs() {
     assert_eq!(child.wait(), 0);
 }
 
-#[test]
-fn as_many_queue_pairs_as_promised() {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
+pub fn as_many_queue_pairs_as_promised(carrier: Carrier) {
+    let fabric = carrier();
+    let node = fabric.open(0);
     let cq = node.cq(64, None, 0);
     let cap =
         Capabilities { max_send_wr: 1, max_recv_wr: 1, max_send_sge: 1, max_recv_sge: 1, max_inline_data: 0 };
@@ -305,10 +314,9 @@ fn resident() -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-#[test]
-fn shared_receive_queues_are_made_changed_and_ended() {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
+pub fn shared_receive_queues_are_made_changed_and_ended(carrier: Carrier) {
+    let fabric = carrier();
+    let node = fabric.open(0);
     let end = node.end(QpType::Rc);
     let init = SrqInit {
         pd: node.pd,
@@ -346,88 +354,11 @@ fn shared_receive_queues_are_made_changed_and_ended() {
     assert_eq!(srq.destroy(), Ok(()));
 }
 
-#[test]
-fn xrc_domains_are_those_of_their_files() {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
-    let file = |name: &str| std::fs::File::create(std::env::temp_dir().join(name)).unwrap();
-    let name = format!("ironverbs-xrc-{}", std::process::id());
-    let (one, other) = (file(&name), file(&name));
-    let fd = |file: &std::fs::File| Some(std::os::fd::AsRawFd::as_raw_fd(file));
-    let open = |fd, create, exclusive| XrcDomain::open(&node.device, fd, create, exclusive);
-    assert!(matches!(open(fd(&one), false, false), Err(Error::NotFound)));
-    let domain = open(fd(&one), true, true).unwrap();
-    assert!(matches!(open(fd(&other), true, true), Err(Error::Exists)));
-    let again = open(fd(&other), false, false).unwrap();
-    assert!(matches!(open(None, false, false), Err(Error::Invalid(_))));
-    let private = open(None, true, false).unwrap();
-    let cq = node.cq(1, None, 0);
-    let init = node.init(QpType::XrcRecv, &cq);
-    let qp = QueuePair::new(&node.device, &QpInit { xrcd: Some(domain.clone()), ..init }).unwrap();
-    assert_eq!(domain.close(), Err(Error::Busy));
-    let open_qp = |domain| softrdma::device::OpenedQp::open(domain, qp.qp_num(), &node.events, 5);
-    assert!(open_qp(&private).is_err());
-    let opened = open_qp(&again).unwrap();
-    // Whoever has it open is told of its events.
-    device_events(&node, &qp);
-    qp.destroy().unwrap();
-    set_state(opened.queue_pair(), QpState::Reset);
-    bring_up(opened.queue_pair(), &attributes(77), QpState::Rts);
-    opened.close().unwrap();
-    assert_eq!((domain.close(), again.close(), private.close()), (Ok(()), Ok(()), Ok(())));
-    let _ = std::fs::remove_file(std::env::temp_dir().join(name));
-    assert!(matches!(open(fd(&one), false, false), Err(Error::NotFound)));
-}
-
-#[test]
-fn who_opened_a_queue_pair_is_told_of_its_events_when_its_maker_is_gone() {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
-    let domain = XrcDomain::open(&node.device, None, true, false).unwrap();
-    let cq = node.cq(1, None, 0);
-    let init = QpInit { xrcd: Some(domain.clone()), ..node.init(QpType::XrcRecv, &cq) };
-    let qp = QueuePair::new(&node.device, &init).unwrap();
-    let others = [0, 1].map(|_| softrdma::device::EventQueue::new(&node.device).unwrap());
-    let opened =
-        [5, 6].map(|n| softrdma::device::OpenedQp::open(&domain, qp.qp_num(), &others[n - 5], n).unwrap());
-    bring_up(&qp, &attributes(77), QpState::Rts);
-    // What nobody has looked at yet is not lost, and what comes finds another bell.
-    set_state(&qp, QpState::Err);
-    assert!(node.has_event() && !readable(others[0].fd(), 0));
-    qp.destroy().unwrap();
-    assert!(!node.has_event());
-    for (queue, cookie) in others.iter().zip(5..) {
-        assert!(readable(queue.fd(), 0));
-        assert_eq!(queue.next().unwrap(), (Event::QpLastWqeReached, cookie));
-        assert!(!readable(queue.fd(), 0));
-    }
-    let left = opened[1].queue_pair();
-    set_state(left, QpState::Reset);
-    bring_up(left, &attributes(77), QpState::Rts);
-    opened[0].close().unwrap();
-    set_state(left, QpState::Err);
-    assert!(readable(others[1].fd(), 0) && !readable(others[0].fd(), 0) && !node.has_event());
-    assert_eq!(others[1].next().unwrap(), (Event::QpLastWqeReached, 6));
-    assert!(!readable(others[1].fd(), 0));
-    opened[1].close().unwrap();
-}
-
-/// An event of a queue pair that is open twice, with the cookies 7 and 5.
-fn device_events(node: &Node, qp: &QueuePair) {
-    bring_up(qp, &attributes(77), QpState::Rts);
-    set_state(qp, QpState::Err);
-    let mut events = [node.events.next().unwrap(), node.events.next().unwrap()];
-    events.sort();
-    assert_eq!(events, [(Event::QpLastWqeReached, 5), (Event::QpLastWqeReached, 7)]);
-    assert!(!node.has_event());
-}
-
-#[test]
-fn a_send_queue_is_full_until_its_completions_are_polled() {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
+pub fn a_send_queue_is_full_until_its_completions_are_polled(carrier: Carrier) {
+    let fabric = carrier();
+    let node = fabric.open(0);
     let end = node.end(QpType::Rc);
-    bring_up(&end.qp, &attributes(77), QpState::Rts);
+    bring_up(&end.qp, &attributes_at(node.gid, 77), QpState::Rts);
     set_state(&end.qp, QpState::Err);
     let post = || end.qp.post_send(&wr(0, Opcode::Send, &[]));
     for _ in 0..16 {
@@ -436,58 +367,4 @@ fn a_send_queue_is_full_until_its_completions_are_polled() {
     assert_eq!(post(), Err(Rejected::Full));
     end.poll();
     assert_eq!((post(), post()), (Ok(()), Err(Rejected::Full)));
-}
-
-#[test]
-fn a_forked_child_has_its_own_device() {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
-    let end = node.end(QpType::Rc);
-    let child = Child::run(|| {
-        assert!(!node.device.is_mine());
-        let own = Node::new(&folder);
-        assert!(own.device.is_mine());
-        let other = own.end(QpType::Rc);
-        assert_ne!(other.qp.qp_num() >> 14, end.qp.qp_num() >> 14);
-        assert!(QueuePair::new(&node.device, &node.init(QpType::Rc, &end.cq)).is_err());
-    });
-    assert_eq!(child.wait(), 0);
-    assert!(node.device.is_mine());
-    bring_up(&end.qp, &attributes(77), QpState::Rts);
-}
-
-#[test]
-fn a_device_stays_where_a_thread_may_be_at_work() {
-    let folder = Folder::new();
-    let (a, b) = (Node::new(&folder), Node::new(&folder));
-    let (one, other) = (a.end(QpType::Rc), b.end(QpType::Rc));
-    connect(&one.qp, &other.qp);
-    other.receive(1, 0, 64);
-    let asked = || {
-        assert_eq!(one.try_send(2, 64, 8), Err(Rejected::State), "nobody begins meanwhile");
-        false
-    };
-    assert!(!a.device.leave_if(asked) && a.device.is_mine());
-    one.send(3, 64, 8);
-    one.done(3);
-    assert!(a.device.leave_if(|| true) && !a.device.is_mine());
-}
-
-#[test]
-fn a_device_that_left_posts_nothing_and_finds_nothing() {
-    let folder = Folder::new();
-    let (leaver, stayer) = (Node::new(&folder), Node::new(&folder));
-    let (a, b) = (leaver.end(QpType::Rc), stayer.end(QpType::Rc));
-    connect(&a.qp, &b.qp);
-    for (wr_id, end) in [(1, &a), (2, &b)] {
-        end.receive(wr_id, 0, 64);
-    }
-    // A message that nobody polls before the device leaves.
-    b.send(3, 64, 8);
-    b.done(3);
-    assert!(leaver.device.leave() && !leaver.device.is_mine());
-    assert_eq!(a.try_send(4, 64, 8), Err(Rejected::State));
-    assert_eq!(a.qp.post_receive(5, &[a.sge(0, 8)]), Err(Rejected::State));
-    assert!(a.try_poll().is_none() && b.try_poll().is_none());
-    assert!(!leaver.device.leave());
 }

@@ -6,9 +6,7 @@ use softrdma::rules::request::{BindWindow, Operands};
 use softrdma::rules::verbs::{Access, Opcode, QpType, Status};
 use softrdma::shm::copy::reaches_own;
 use softrdma_testing::device::*;
-
-use crate::messages::{pair, pattern};
-use crate::processes::between;
+use softrdma_testing::fabric::{between, near, pair, pattern};
 
 /// Page frames that every process has: data of the kernel's clocks, to be read alone.
 fn frames() -> u64 {
@@ -21,6 +19,7 @@ fn frames() -> u64 {
 fn frames_are_read_by_peers() {
     const ASKED: Access = Access::REMOTE_READ;
     between(
+        near,
         QpType::Rc,
         |node, _, words| {
             let at = frames();
@@ -49,7 +48,7 @@ fn frames_are_read_by_peers() {
 
 #[test]
 fn every_operation_reaches_it() {
-    let (_folder, node, one, other) = pair(QpType::Rc);
+    let (_folder, [node, _], one, other) = pair(near, QpType::Rc);
     let buffer = Buffer::new(64 << 10);
     let (addr, iova) = (buffer.addr(0), 0x7000_0000 + (buffer.addr(0) & 4095));
     let region = node.device.register_unpinnable(node.pd, addr, buffer.len() as u64, iova, ALL).unwrap();
@@ -92,6 +91,7 @@ fn every_operation_reaches_it() {
 fn peers_write_to_it() {
     const LENGTH: usize = 50_000;
     between(
+        near,
         QpType::Rc,
         |node, end, words| {
             let buffer = Buffer::new(LENGTH);
@@ -128,7 +128,7 @@ fn peers_write_to_it() {
 #[test]
 fn it_stays_so_with_other_rights_and_by_a_window() {
     const ASKED: Access = Access::REMOTE_READ.union(Access::MW_BIND);
-    let (_folder, node, one, other) = pair(QpType::Rc);
+    let (_folder, [node, _], one, other) = pair(near, QpType::Rc);
     let (device, pd) = (&node.device, node.pd);
     let frames = device.register_unpinnable(pd, frames(), 64, 1 << 40, ASKED).unwrap();
     let is_read = |wr_id, rkey| {

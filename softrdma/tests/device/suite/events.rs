@@ -1,43 +1,63 @@
 //! Completion channels and asynchronous events.
 
 use std::io::ErrorKind;
+use std::sync::Arc;
 
 use softrdma::device::{Attributes, Channel, QueuePair, Wr};
 use softrdma::rules::verbs::{Attr, Event, Opcode, QpState, QpType, SendFlags, Status};
 use softrdma_testing::device::*;
+use softrdma_testing::fabric::{Carrier, Fabric};
 use softrdma_testing::thread::asleep;
 
+super::suite! {
+    events:
+    an_armed_queue_wakes_once,
+    an_event_survives_arming_again,
+    only_solicited_completions_wake_who_asked_for_them,
+    a_sleeper_is_woken,
+    one_channel_serves_many_queues,
+    two_who_take_events_at_once_leave_no_byte_behind,
+    the_first_message_in_rtr_establishes,
+    events_of_an_object_go_with_it,
+    who_sleeps_is_woken_by_what_it_sent_before,
+}
+
 /// A sender, and a receiver with a channel.
-fn with_channel() -> (Folder, Node, End, End, std::sync::Arc<Channel>) {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
-    let channel = Channel::new(&node.device).unwrap();
-    let one = node.end(QpType::Rc);
-    let cq = node.cq(64, Some(&channel), 42);
-    let other = QueuePair::new(&node.device, &node.init(QpType::Rc, &cq)).unwrap();
-    let other = node.end_of(other, cq);
-    connect(&one.qp, &other.qp);
+fn with_channel(carrier: Carrier) -> (Box<dyn Fabric>, [Node; 2], End, End, Arc<Channel>) {
+    let fabric = carrier();
+    let nodes = fabric.pair();
+    let channel = Channel::new(&nodes[1].device).unwrap();
+    let one = nodes[0].end(QpType::Rc);
+    let other = end_with(&nodes[1], &channel);
+    connect_ends(&one, &other);
     for wr_id in 0..16 {
         other.receive(wr_id, 0, 100);
     }
-    (folder, node, one, other, channel)
+    (fabric, nodes, one, other, channel)
 }
 
-fn send(end: &End, solicited: bool) {
+/// An end whose completions come with an event of the cookie 42.
+fn end_with(node: &Node, channel: &Arc<Channel>) -> End {
+    let cq = node.cq(64, Some(channel), 42);
+    let qp = QueuePair::new(&node.device, &node.init(QpType::Rc, &cq)).unwrap();
+    node.end_of(qp, cq)
+}
+
+fn send(fabric: &dyn Fabric, end: &End, solicited: bool) {
     let flags = if solicited { SendFlags::SOLICITED } else { SendFlags::NONE };
     end.qp.post_send(&Wr { flags, ..wr(0, Opcode::Send, &[]) }).unwrap();
+    fabric.settle();
 }
 
-#[test]
 // rule: notify-once
-fn an_armed_queue_wakes_once() {
-    let (_folder, _node, one, other, channel) = with_channel();
-    send(&one, false);
+pub fn an_armed_queue_wakes_once(carrier: Carrier) {
+    let (fabric, _nodes, one, other, channel) = with_channel(carrier);
+    send(&*fabric, &one, false);
     assert!(!readable(channel.fd(), 0), "not armed");
     other.cq.arm(false).unwrap();
     assert!(!readable(channel.fd(), 0), "only what comes counts");
-    send(&one, false);
-    send(&one, false);
+    send(&*fabric, &one, false);
+    send(&*fabric, &one, false);
     assert!(readable(channel.fd(), 0));
     assert_eq!(channel.next().unwrap(), 42);
     assert!(!readable(channel.fd(), 0));
@@ -45,30 +65,28 @@ fn an_armed_queue_wakes_once() {
     assert_eq!(channel.next().unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
-#[test]
-fn an_event_survives_arming_again() {
-    let (_folder, _node, one, other, channel) = with_channel();
+pub fn an_event_survives_arming_again(carrier: Carrier) {
+    let (fabric, _nodes, one, other, channel) = with_channel(carrier);
     set_nonblocking(channel.fd());
     for _ in 0..2 {
         other.cq.arm(false).unwrap();
-        send(&one, false);
+        send(&*fabric, &one, false);
     }
     other.cq.arm(false).unwrap();
     assert_eq!((channel.next().unwrap(), channel.next().unwrap()), (42, 42));
     assert!(!readable(channel.fd(), 0));
-    send(&one, false);
+    send(&*fabric, &one, false);
     assert_eq!(channel.next().unwrap(), 42);
     assert!(!readable(channel.fd(), 0));
 }
 
-#[test]
 // rule: notify-solicited
-fn only_solicited_completions_wake_who_asked_for_them() {
-    let (_folder, _node, one, other, channel) = with_channel();
+pub fn only_solicited_completions_wake_who_asked_for_them(carrier: Carrier) {
+    let (fabric, _nodes, one, other, channel) = with_channel(carrier);
     other.cq.arm(true).unwrap();
-    send(&one, false);
+    send(&*fabric, &one, false);
     assert!(!readable(channel.fd(), 0));
-    send(&one, true);
+    send(&*fabric, &one, true);
     assert!(readable(channel.fd(), 0));
     assert_eq!(channel.next().unwrap(), 42);
     // An error counts as solicited.
@@ -82,32 +100,30 @@ fn only_solicited_completions_wake_who_asked_for_them() {
     assert_eq!(channel.next().unwrap(), 42);
 }
 
-#[test]
-fn a_sleeper_is_woken() {
-    let (_folder, _node, one, other, channel) = with_channel();
+pub fn a_sleeper_is_woken(carrier: Carrier) {
+    let (fabric, _nodes, one, other, channel) = with_channel(carrier);
     for _ in 0..10 {
         other.cq.arm(false).unwrap();
         std::thread::scope(|s| {
             let (sleeper, _) = asleep(s, || channel.next().unwrap());
             assert!(!sleeper.is_finished());
-            send(&one, false);
+            send(&*fabric, &one, false);
             assert_eq!(sleeper.join().unwrap(), 42);
         });
         other.poll();
     }
 }
 
-#[test]
-fn one_channel_serves_many_queues() {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
+pub fn one_channel_serves_many_queues(carrier: Carrier) {
+    let fabric = carrier();
+    let node = fabric.open(0);
     let channel = Channel::new(&node.device).unwrap();
     set_nonblocking(channel.fd());
     let ends: Vec<End> = (0..10)
         .map(|n| {
             let cq = node.cq(16, Some(&channel), n);
             let qp = QueuePair::new(&node.device, &node.init(QpType::Rc, &cq)).unwrap();
-            bring_up(&qp, &attributes(77), QpState::Rts);
+            bring_up(&qp, &attributes_at(node.gid, 77), QpState::Rts);
             set_state(&qp, QpState::Err);
             cq.arm(false).unwrap();
             node.end_of(qp, cq)
@@ -129,15 +145,14 @@ fn one_channel_serves_many_queues() {
     assert_eq!(channel.next().unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
-#[test]
-fn two_who_take_events_at_once_leave_no_byte_behind() {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
+pub fn two_who_take_events_at_once_leave_no_byte_behind(carrier: Carrier) {
+    let fabric = carrier();
+    let node = fabric.open(0);
     let channel = Channel::new(&node.device).unwrap();
     let ends = [0, 1].map(|n| {
         let cq = node.cq(16, Some(&channel), n);
         let qp = QueuePair::new(&node.device, &node.init(QpType::Rc, &cq)).unwrap();
-        bring_up(&qp, &attributes(77), QpState::Rts);
+        bring_up(&qp, &attributes_at(node.gid, 77), QpState::Rts);
         set_state(&qp, QpState::Err);
         node.end_of(qp, cq)
     });
@@ -155,30 +170,29 @@ fn two_who_take_events_at_once_leave_no_byte_behind() {
     }
 }
 
-#[test]
 // rule: event-established
-fn the_first_message_in_rtr_establishes() {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
-    let (one, other) = (node.end(QpType::Rc), node.end(QpType::Rc));
-    bring_up(&one.qp, &attributes(other.qp.qp_num()), QpState::Rts);
-    bring_up(&other.qp, &attributes(one.qp.qp_num()), QpState::Rtr);
+pub fn the_first_message_in_rtr_establishes(carrier: Carrier) {
+    let fabric = carrier();
+    let [here, there] = fabric.pair();
+    let (one, other) = (here.end(QpType::Rc), there.end(QpType::Rc));
+    bring_up(&one.qp, &other.address(), QpState::Rts);
+    bring_up(&other.qp, &one.address(), QpState::Rtr);
     other.receive(1, 0, 8);
     other.receive(2, 0, 8);
     one.send(3, 0, 8);
-    assert_eq!(node.events.next().unwrap(), (Event::CommEst, 7));
+    assert_eq!(there.events.next().unwrap(), (Event::CommEst, 7));
     one.send(4, 0, 8);
-    assert!(!node.has_event());
-    set_nonblocking(node.events.fd());
-    assert_eq!(node.events.next().unwrap_err().kind(), ErrorKind::WouldBlock);
+    fabric.settle();
+    assert!(!there.has_event());
+    set_nonblocking(there.events.fd());
+    assert_eq!(there.events.next().unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
-#[test]
-fn events_of_an_object_go_with_it() {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
+pub fn events_of_an_object_go_with_it(carrier: Carrier) {
+    let fabric = carrier();
+    let node = fabric.open(0);
     let end = node.end(QpType::Rc);
-    bring_up(&end.qp, &attributes(77), QpState::Rts);
+    bring_up(&end.qp, &attributes_at(node.gid, 77), QpState::Rts);
     let drain = Attributes { state: QpState::Sqd, en_sqd_async_notify: true, ..Attributes::default() };
     end.qp.modify(Attr::STATE.union(Attr::EN_SQD_ASYNC_NOTIFY), &drain).unwrap();
     assert!(node.has_event());
@@ -186,15 +200,12 @@ fn events_of_an_object_go_with_it() {
     assert!(!node.has_event());
 }
 
-#[test]
-fn who_sleeps_is_woken_by_what_it_sent_before() {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
-    let channel = Channel::new(&node.device).unwrap();
-    let cq = node.cq(64, Some(&channel), 42);
-    let one = QueuePair::new(&node.device, &node.init(QpType::Rc, &cq)).unwrap();
-    let (one, other) = (node.end_of(one, cq), node.end(QpType::Rc));
-    connect(&one.qp, &other.qp);
+pub fn who_sleeps_is_woken_by_what_it_sent_before(carrier: Carrier) {
+    let fabric = carrier();
+    let [here, there] = fabric.pair();
+    let channel = Channel::new(&here.device).unwrap();
+    let (one, other) = (end_with(&here, &channel), there.end(QpType::Rc));
+    connect_ends(&one, &other);
     for wr_id in 0..5 {
         one.cq.arm(false).unwrap();
         one.send(wr_id, 0, 8);

@@ -1,216 +1,20 @@
-//! Messages between processes.
+//! Processes that meet others in a folder: what their connections need of the kernel, and who has a slot next.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use softrdma::device::{Attributes, Channel, Datagram, QpInit, QueuePair, Wr};
+use softrdma::device::{Attributes, Channel, QpInit, QueuePair, Wr};
 use softrdma::rules::request::Operands;
-use softrdma::rules::verbs::{Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
+use softrdma::rules::verbs::{Opcode, QpState, QpType, Status, WcOpcode};
 use softrdma_testing::device::*;
+use softrdma_testing::fabric::{between, near};
 use softrdma_testing::thread::Task;
-
-/// A parent and a child, each with an end; the child runs `child` on its own.
-pub fn between(
-    qp_type: QpType,
-    child: impl Fn(&Node, &End, &Words),
-    parent: impl Fn(&Node, &End, &Words, &Child),
-) {
-    let folder = Folder::new();
-    let words = Words::new();
-    let run = |side: usize| {
-        let node = Node::new(&folder);
-        let end = node.end(qp_type);
-        words.connect(side, &end.qp);
-        words.put(side, &[0]);
-        words.get::<1>(side);
-        (node, end)
-    };
-    let process = Child::run(|| {
-        let (node, end) = run(1);
-        child(&node, &end, &words);
-    });
-    let (node, end) = run(0);
-    parent(&node, &end, &words, &process);
-    process.kill();
-    process.wait();
-}
-
-#[test]
-fn ping_pong() {
-    const ROUNDS: u64 = 2000;
-    between(
-        QpType::Rc,
-        |_, end, words| {
-            for n in 0..ROUNDS {
-                let length = (n as usize * 37) % 3000;
-                end.receive(n, 0, 4000);
-                words.put(1, &[n]);
-                assert_eq!(end.done(n).byte_len as usize, length);
-                end.send(n, 0, length);
-                end.done(n);
-            }
-            words.get::<1>(1);
-        },
-        |_, end, words, _| {
-            for n in 0..ROUNDS {
-                let length = (n as usize * 37) % 3000;
-                let data: Vec<u8> = (0..length).map(|at| (at as u64 * 3 + n) as u8).collect();
-                end.memory.fill(0, &data);
-                end.receive(n, 5000, 4000);
-                words.get::<1>(0);
-                end.send(n, 0, length);
-                let mut seen = [end.poll(), end.poll()];
-                seen.sort_by_key(|completion| completion.opcode);
-                assert!(
-                    seen.iter()
-                        .all(|completion| (completion.wr_id, completion.status) == (n, Status::Success))
-                );
-                assert_eq!(end.memory.bytes(5000, length), data);
-            }
-        },
-    );
-}
-
-#[test]
-fn remote_memory_of_another_process() {
-    between(
-        QpType::Rc,
-        |_, end, words| {
-            end.memory.fill(0, &[9; 10_000]);
-            end.memory.fill(16, &41u64.to_ne_bytes());
-            words.put(1, &[end.memory.addr(0), u64::from(end.region.rkey)]);
-            end.receive(1, 0, 0);
-            let completion = end.done(1);
-            assert_eq!((completion.flags, completion.imm_or_key), (WcFlags::WITH_IMM, 5));
-            assert_eq!(end.memory.bytes(20_000, 5000), [3; 5000]);
-            assert_eq!(end.memory.word(16), 42);
-            words.put(1, &[1]);
-            words.get::<1>(1);
-        },
-        |_, end, words, _| {
-            let [addr, rkey] = words.get(0);
-            let rkey = rkey as u32;
-            end.remote(1, Opcode::RdmaRead, 0, 10_000, (addr + 1000, rkey));
-            end.done(1);
-            assert_eq!(end.memory.bytes(0, 9000), [9; 9000]);
-            let operands = Operands::Atomic { addr: addr + 16, rkey, compare_add: 1, swap: 0 };
-            end.qp.post_send(&Wr { operands, ..wr(2, Opcode::FetchAndAdd, &[end.sge(0, 8)]) }).unwrap();
-            end.done(2);
-            assert_eq!(end.memory.word(0), 41);
-            end.memory.fill(0, &[3; 5000]);
-            let operands = Operands::Remote { addr: addr + 20_000, rkey, length: 5000 };
-            let sges = [end.sge(0, 5000)];
-            let write = Wr { operands, imm_or_key: 5, ..wr(3, Opcode::RdmaWriteWithImm, &sges) };
-            end.qp.post_send(&write).unwrap();
-            end.done(3);
-            assert_eq!(words.get(0), [1]);
-        },
-    );
-}
-
-#[test]
-fn datagrams_and_groups_between_processes() {
-    let group = {
-        let mut gid = GID;
-        gid[0] = 0xff;
-        gid
-    };
-    between(
-        QpType::Ud,
-        |node, end, words| {
-            node.device.attach_multicast(&end.qp, &group).unwrap();
-            end.receive(1, 0, 100);
-            end.receive(2, 0, 100);
-            words.put(1, &[u64::from(end.qp.qp_num())]);
-            assert_eq!(end.done(1).byte_len, 48);
-            end.done(2);
-            words.put(1, &[1]);
-            words.get::<1>(1);
-        },
-        |_, end, words, _| {
-            let [qp_num] = words.get(0);
-            end.datagram(1, qp_num as u32, 0, 8);
-            end.done(1);
-            let datagram = Some(Datagram { qp_num: 0xff_ffff, qkey: QKEY, grh: &[0; 40], dgid: group });
-            end.qp.post_send(&Wr { datagram, ..wr(2, Opcode::Send, &[end.sge(0, 8)]) }).unwrap();
-            end.done(2);
-            assert_eq!(words.get(0), [1]);
-        },
-    );
-}
-
-#[test]
-fn a_killed_peer_is_given_up() {
-    // Whoever is kept from its processor is late now and then, and not each time.
-    assert!((0..10).any(|_| killed_peer_is_given_up_after() < Duration::from_secs(5)), "late each time");
-}
-
-fn killed_peer_is_given_up_after() -> Duration {
-    let waited = std::cell::Cell::new(Duration::MAX);
-    between(
-        QpType::Rc,
-        |_, end, words| {
-            end.receive(1, 0, 8);
-            end.done(1);
-            words.put(1, &[1]);
-            words.get::<1>(1);
-        },
-        |_, end, words, child| {
-            end.send(1, 0, 8);
-            end.done(1);
-            words.get::<1>(0);
-            child.kill();
-            let start = Instant::now();
-            end.send(2, 0, 8);
-            let completion = end.poll();
-            assert_eq!((completion.wr_id, completion.status), (2, Status::RetryExcErr));
-            waited.set(start.elapsed());
-            assert_eq!(end.qp.state(), QpState::Err);
-        },
-    );
-    waited.get()
-}
-
-#[test]
-fn a_sleeper_is_woken_by_another_process() {
-    between(
-        QpType::Rc,
-        |node, end, words| {
-            let channel = Channel::new(&node.device).unwrap();
-            let cq = node.cq(16, Some(&channel), 5);
-            let qp = QueuePair::new(&node.device, &node.init(QpType::Rc, &cq)).unwrap();
-            let other = node.end_of(qp, cq);
-            words.connect(1, &other.qp);
-            let _ = end;
-            for n in 0..100 {
-                other.receive(n, 0, 8);
-                other.cq.arm(false).unwrap();
-                words.put(1, &[n]);
-                assert_eq!(channel.next().unwrap(), 5);
-                other.done(n);
-            }
-            words.put(1, &[7]);
-            words.get::<1>(1);
-        },
-        |node, _, words, _| {
-            let end = node.end(QpType::Rc);
-            let [peer] = words.get(0);
-            bring_up(&end.qp, &attributes(peer as u32), QpState::Rts);
-            words.put(0, &[u64::from(end.qp.qp_num())]);
-            for n in 0..100 {
-                words.get::<1>(0);
-                end.send(n, 0, 8);
-                end.done(n);
-            }
-            assert_eq!(words.get(0), [7]);
-        },
-    );
-}
 
 #[test]
 fn an_answer_comes_after_the_own_completion() {
     const ROUNDS: u64 = 1000;
     between(
+        near,
         QpType::Rc,
         |node, _, words| {
             // Its own completions wake nobody: it is asleep whenever a message comes.
@@ -285,39 +89,6 @@ fn connect_by(words: &Words, side: usize, end: &End) -> u32 {
     words.put(side, &[0]);
     words.get::<1>(side);
     peer
-}
-
-#[test]
-fn a_peer_that_is_not_connected_yet_is_waited_for() {
-    let folder = Folder::new();
-    let words = Words::new();
-    let child = Child::run(|| {
-        let node = Node::new(&folder);
-        let end = node.end(QpType::Rc);
-        words.put(1, &[u64::from(end.qp.qp_num())]);
-        let [peer] = words.get(1);
-        // It has been sent to.
-        words.get::<1>(1);
-        end.qp.post_receive(1, &[]).unwrap_err();
-        let to = attributes(peer as u32);
-        bring_up(&end.qp, &to, QpState::Init);
-        end.receive(1, 0, 8);
-        let (required, _) = softrdma::rules::qp::attributes(QpType::Rc, QpState::Init, QpState::Rtr).unwrap();
-        let rtr = Attributes { state: QpState::Rtr, ..to };
-        end.qp.modify(required.union(softrdma::rules::verbs::Attr::STATE), &rtr).unwrap();
-        end.done(1);
-    });
-    let node = Node::new(&folder);
-    let end = node.end(QpType::Rc);
-    let [peer] = words.get(0);
-    // Patience for as long as the other side may take; who polls tries again at each poll.
-    bring_up(&end.qp, &Attributes { timeout: 24, ..attributes(peer as u32) }, QpState::Rts);
-    words.put(0, &[u64::from(end.qp.qp_num())]);
-    end.send(1, 0, 8);
-    assert_eq!(end.try_poll(), None);
-    words.put(0, &[0]);
-    end.done(1);
-    assert_eq!(child.wait(), 0);
 }
 
 /// Sets how many descriptors the process may have.

@@ -11,6 +11,12 @@ use softrdma::rules::qp::attributes as table;
 use softrdma::rules::request::Rejected;
 use softrdma::rules::verbs::{Attr, Opcode, QpState, QpType, SendFlags, Status, WcOpcode};
 use softrdma_testing::device::*;
+use softrdma_testing::fabric::{Carrier, Fabric};
+
+super::suite! {
+    random:
+    whatever_is_posted_completes_once,
+}
 
 /// Numbers from a seed.
 struct Random(u64);
@@ -42,22 +48,30 @@ fn leave(qp: &QueuePair, seen: QpState, next: QpState) {
     assert!(left.is_ok() || qp.state() != seen, "{left:?} from {seen:?}");
 }
 
-struct World {
+/// What the queue pairs of a device share.
+struct Side {
     node: Node,
-    random: Random,
     cqs: Vec<Arc<CompletionQueue>>,
     srq: Arc<SharedReceiveQueue>,
-    qps: Vec<(Arc<QueuePair>, QpInit)>,
     memory: End,
+}
+
+/// Completion queues of a device.
+const CQS: usize = 3;
+
+struct World {
+    /// One or two. Neighbours, of which each talks to the other, belong to both in turn.
+    sides: Vec<Side>,
+    random: Random,
+    qps: Vec<(Arc<QueuePair>, QpInit)>,
     posted: HashMap<u64, Posted>,
     next: u64,
     done: u64,
 }
 
-impl World {
-    fn new(folder: &Folder, seed: u64) -> Self {
-        let node = Node::new(folder);
-        let cqs: Vec<_> = (0..3).map(|n| node.cq(4096, None, n)).collect();
+impl Side {
+    fn new(node: Node) -> Self {
+        let cqs = (0..CQS).map(|n| node.cq(4096, None, n)).collect();
         let init = SrqInit {
             pd: node.pd,
             srq_type: SrqType::Basic,
@@ -71,13 +85,17 @@ impl World {
         let srq = SharedReceiveQueue::new(&node.device, &init).unwrap();
         let memory = node.end(QpType::Ud);
         set_nonblocking(node.events.fd());
+        Side { node, cqs, srq, memory }
+    }
+}
+
+impl World {
+    fn new(nodes: [Node; 2], seed: u64) -> Self {
+        let devices = if Arc::ptr_eq(&nodes[0].device, &nodes[1].device) { 1 } else { 2 };
         let mut world = World {
-            node,
+            sides: nodes.into_iter().take(devices).map(Side::new).collect(),
             random: Random(seed),
-            cqs,
-            srq,
             qps: Vec::new(),
-            memory,
             posted: HashMap::new(),
             next: 1,
             done: 0,
@@ -90,13 +108,24 @@ impl World {
         world
     }
 
+    fn side(&self, n: usize) -> &Side {
+        &self.sides[n % self.sides.len()]
+    }
+
+    /// A completion queue of any side, by its number.
+    fn any_cq(&mut self) -> Arc<CompletionQueue> {
+        let number = self.random.below((CQS * self.sides.len()) as u64) as usize;
+        self.sides[number / CQS].cqs[number % CQS].clone()
+    }
+
     fn make(&mut self, n: usize) -> (Arc<QueuePair>, QpInit) {
         let qp_type = [QpType::Rc, QpType::Rc, QpType::Uc, QpType::Ud][n / 2];
-        let cq = |random: &mut Random| Some(self.cqs[random.below(3) as usize].clone());
+        let side = &self.sides[n % self.sides.len()];
+        let cq = |random: &mut Random| Some(side.cqs[random.below(CQS as u64) as usize].clone());
         let init = QpInit {
             send_cq: cq(&mut self.random),
             recv_cq: cq(&mut self.random),
-            srq: self.random.once_in(3).then(|| self.srq.clone()),
+            srq: self.random.once_in(3).then(|| side.srq.clone()),
             sq_sig_all: self.random.once_in(4),
             cap: Capabilities {
                 max_send_wr: 1 + self.random.below(10) as u32,
@@ -105,9 +134,9 @@ impl World {
                 max_recv_sge: 1,
                 max_inline_data: 32,
             },
-            ..self.node.init(qp_type, &self.cqs[0])
+            ..side.node.init(qp_type, &side.cqs[0])
         };
-        (QueuePair::new(&self.node.device, &init).unwrap(), init)
+        (QueuePair::new(&side.node.device, &init).unwrap(), init)
     }
 
     /// A queue pair is forgotten: what it had posted does not complete any more.
@@ -139,14 +168,19 @@ impl World {
                 let retry_cnt = self.random.below(3) as u8;
                 let rnr_retry = if self.random.once_in(3) { 2 } else { 7 };
                 let timeout = 5;
-                let to = Attributes { timeout, retry_cnt, rnr_retry, ..attributes(peer.qp_num()) };
+                let to = Attributes {
+                    timeout,
+                    retry_cnt,
+                    rnr_retry,
+                    ..attributes_at(self.side(n ^ 1).node.gid, peer.qp_num())
+                };
                 bring_up(&qp, &to, QpState::Rtr);
                 // The peer's requests arrive from here on.
                 let (required, _) = table(qp.qp_type(), QpState::Rtr, QpState::Rts).unwrap();
                 let risen = qp.modify(required.union(Attr::STATE), &Attributes { state: QpState::Rts, ..to });
                 assert!(risen.is_ok() || qp.state() == QpState::Err, "{risen:?}");
             }
-            5..25 => self.post_shared(),
+            5..25 => self.post_shared(n),
             25..45 if init.srq.is_none() => self.post_receive(n, &qp),
             45..80 => self.post_send(n, &qp, &init, &peer),
             _ => self.poll(),
@@ -155,24 +189,24 @@ impl World {
             self.forget(n);
         }
         if self.random.once_in(50) {
-            while self.node.events.next().is_ok() {}
+            self.sides.iter().for_each(|side| while side.node.events.next().is_ok() {});
         }
         if self.random.once_in(200) {
-            let cq = &self.cqs[self.random.below(3) as usize];
+            let cq = self.any_cq();
             let _ = cq.resize(4096 + self.random.below(4096) as u32);
         }
     }
 
-    fn post_shared(&mut self) {
-        let sge = self.memory.sge(0, 64);
-        if self.srq.post(self.next, &[sge]).is_ok() {
+    fn post_shared(&mut self, n: usize) {
+        let side = self.side(n);
+        if side.srq.post(self.next, &[side.memory.sge(0, 64)]).is_ok() {
             self.posted.insert(self.next, Posted { qp: None, send: false, signaled: true });
             self.next += 1;
         }
     }
 
     fn post_receive(&mut self, n: usize, qp: &QueuePair) {
-        let mut sge = self.memory.sge(0, 64);
+        let mut sge = self.side(n).memory.sge(0, 64);
         if self.random.once_in(100) {
             sge.lkey = 1;
         }
@@ -190,7 +224,8 @@ impl World {
         let flags = if self.random.once_in(2) { SendFlags::SIGNALED } else { SendFlags::NONE };
         let longest = if self.random.once_in(50) { 100 } else { 20 };
         let length = self.random.below(longest) as usize;
-        let sges = [self.memory.sge(100, length), self.memory.sge(0, 1)];
+        let memory = &self.sides[n % self.sides.len()].memory;
+        let sges = [memory.sge(100, length), memory.sge(0, 1)];
         let bytes = [7; 20];
         let inline = self.random.once_in(3) && length <= 20;
         let data = if inline { Data::Inline(&bytes[..length]) } else { Data::Sges(&sges) };
@@ -198,7 +233,7 @@ impl World {
             qp_num: peer.qp_num(),
             qkey: QKEY,
             grh: &[0; 40],
-            dgid: GID,
+            dgid: self.side(n ^ 1).node.gid,
         });
         let wr = Wr { flags, data, datagram, ..wr(self.next, Opcode::Send, &[]) };
         let signaled = init.sq_sig_all || flags == SendFlags::SIGNALED;
@@ -215,9 +250,9 @@ impl World {
     }
 
     fn poll(&mut self) {
-        let cq = self.random.below(3) as usize;
+        let cq = self.any_cq();
         let mut found = Vec::new();
-        self.cqs[cq].poll(1 + self.random.below(8) as u32, &mut |completion| found.push(*completion));
+        cq.poll(1 + self.random.below(8) as u32, &mut |completion| found.push(*completion));
         for completion in found {
             let posted = self.posted.remove(&completion.wr_id);
             let posted = posted.unwrap_or_else(|| panic!("nobody posted {completion:?}"));
@@ -232,13 +267,14 @@ impl World {
     }
 
     /// Everything that was posted and not forgotten completes.
-    fn finish(&mut self) {
+    fn finish(&mut self, fabric: &dyn Fabric) {
         for (qp, _) in &self.qps {
             if qp.state() != QpState::Reset {
                 qp.modify(Attr::STATE, &Attributes { state: QpState::Err, ..Attributes::default() }).unwrap();
             }
         }
-        for _ in 0..4000 {
+        fabric.settle();
+        for _ in 0..4000 * self.sides.len() {
             self.poll();
         }
         for (qp, _) in &self.qps {
@@ -249,23 +285,22 @@ impl World {
         // they had.
         self.posted.retain(|_, posted| posted.qp.is_some());
         assert!(self.posted.is_empty(), "{:?}", self.posted);
-        for cq in &self.cqs {
-            assert!(poll(cq).is_none());
+        for side in &self.sides {
+            assert!(side.cqs.iter().all(|cq| poll(cq).is_none()));
+            side.srq.destroy().unwrap();
         }
-        self.srq.destroy().unwrap();
     }
 }
 
-#[test]
-fn whatever_is_posted_completes_once() {
-    let folder = Folder::new();
+pub fn whatever_is_posted_completes_once(carrier: Carrier) {
+    let fabric = carrier();
     for seed in 0..10 {
-        let mut world = World::new(&folder, seed);
+        let mut world = World::new(fabric.pair(), seed);
         for _ in 0..3000 {
             world.act();
         }
         let done = world.done;
-        world.finish();
+        world.finish(&*fabric);
         assert!(done > 50, "{done} messages with seed {seed}");
     }
 }

@@ -8,12 +8,23 @@ use softrdma::rules::request::Rejected;
 use softrdma::rules::timers::ack_timeout;
 use softrdma::rules::verbs::{Attr, Event, Opcode, QpState, QpType, Status};
 use softrdma_testing::device::*;
+use softrdma_testing::fabric::{Carrier, pair, pattern};
 
-use crate::messages::{pair, pattern};
+super::suite! {
+    refusals:
+    a_receiver_that_is_not_ready_is_tried_again,
+    a_sender_that_sleeps_is_served_by_its_thread,
+    a_send_queue_that_waits_is_full_one_day,
+    rnr_retries_end,
+    a_peer_that_does_not_answer_is_given_up_in_time,
+    refusals_break_both_sides,
+    one_poll_takes_what_broke_and_all_behind_it,
+    a_drained_send_queue_stops_and_goes_on,
+    a_completion_queue_that_overruns_breaks_its_queue_pairs,
+}
 
-#[test]
-fn a_receiver_that_is_not_ready_is_tried_again() {
-    let (_folder, _node, one, other) = pair(QpType::Rc);
+pub fn a_receiver_that_is_not_ready_is_tried_again(carrier: Carrier) {
+    let (_fabric, _nodes, one, other) = pair(carrier, QpType::Rc);
     one.memory.fill(0, &pattern(5000));
     for wr_id in 0..5 {
         one.send(wr_id, wr_id as usize * 1000, 1000);
@@ -31,18 +42,16 @@ fn a_receiver_that_is_not_ready_is_tried_again() {
     assert_eq!(other.memory.bytes(11_000, 50), inline);
 }
 
-#[test]
-fn a_sender_that_sleeps_is_served_by_its_thread() {
-    let (_folder, _node, one, other) = pair(QpType::Rc);
+pub fn a_sender_that_sleeps_is_served_by_its_thread(carrier: Carrier) {
+    let (_fabric, _nodes, one, other) = pair(carrier, QpType::Rc);
     one.send(1, 0, 500);
     other.receive(2, 0, 1000);
     other.done(2);
     one.done(1);
 }
 
-#[test]
-fn a_send_queue_that_waits_is_full_one_day() {
-    let (_folder, _node, one, other) = pair(QpType::Rc);
+pub fn a_send_queue_that_waits_is_full_one_day(carrier: Carrier) {
+    let (_fabric, _nodes, one, other) = pair(carrier, QpType::Rc);
     for wr_id in 0..16 {
         one.send(wr_id, 0, 8);
     }
@@ -56,11 +65,10 @@ fn a_send_queue_that_waits_is_full_one_day() {
     }
 }
 
-#[test]
 // rule: rnr-retries
-fn rnr_retries_end() {
-    let (_folder, _node, one, other) = pair(QpType::Rc);
-    let set = Attributes { state: QpState::Rts, ..attributes(other.qp.qp_num()) };
+pub fn rnr_retries_end(carrier: Carrier) {
+    let (_fabric, _nodes, one, other) = pair(carrier, QpType::Rc);
+    let set = Attributes { state: QpState::Rts, ..other.address() };
     set_state(&one.qp, QpState::Reset);
     bring_up(&one.qp, &Attributes { rnr_retry: 2, ..set }, QpState::Rts);
     one.send(1, 0, 8);
@@ -72,19 +80,18 @@ fn rnr_retries_end() {
     assert_eq!(one.qp.state(), QpState::Err);
 }
 
-#[test]
-fn a_peer_that_does_not_answer_is_given_up_in_time() {
-    let (_folder, _node, one, other) = pair(QpType::Rc);
+pub fn a_peer_that_does_not_answer_is_given_up_in_time(carrier: Carrier) {
+    let (_fabric, _nodes, one, other) = pair(carrier, QpType::Rc);
     set_state(&other.qp, QpState::Reset);
     // Whoever is kept from its processor is late now and then, and not each time.
-    let in_time = |_| given_up_after(&one, other.qp.qp_num()) < Duration::from_secs(2);
+    let in_time = |_| given_up_after(&one, &other) < Duration::from_secs(2);
     assert!((0..20).any(in_time), "late each time");
 }
 
 /// How long it takes to give up a peer that does not answer.
-fn given_up_after(one: &End, peer: u32) -> Duration {
+fn given_up_after(one: &End, other: &End) -> Duration {
     set_state(&one.qp, QpState::Reset);
-    let few = Attributes { timeout: 12, retry_cnt: 2, ..attributes(peer) };
+    let few = Attributes { timeout: 12, retry_cnt: 2, ..other.address() };
     bring_up(&one.qp, &few, QpState::Rts);
     let start = Instant::now();
     one.receive(9, 0, 8);
@@ -100,10 +107,9 @@ fn given_up_after(one: &End, peer: u32) -> Duration {
     waited
 }
 
-#[test]
 // rule: status-local-key, rsp-key, event-refused
-fn refusals_break_both_sides() {
-    let (_folder, node, one, other) = pair(QpType::Rc);
+pub fn refusals_break_both_sides(carrier: Carrier) {
+    let (_fabric, [_, there], one, other) = pair(carrier, QpType::Rc);
     other.receive(5, 0, 8);
     one.remote(1, Opcode::RdmaWrite, 0, 8, (other.memory.addr(0), other.region.rkey ^ 1));
     one.send(2, 0, 8);
@@ -112,16 +118,16 @@ fn refusals_break_both_sides() {
     assert_eq!((one.qp.state(), other.qp.state()), (QpState::Err, QpState::Err));
     let completion = other.poll();
     assert_eq!((completion.wr_id, completion.status), (5, Status::WrFlushErr));
-    assert_eq!(node.event(), Event::QpAccessErr);
+    assert_eq!(there.event(), Event::QpAccessErr);
 
-    let (_folder, node, one, other) = pair(QpType::Rc);
+    let (_fabric, [_, there], one, other) = pair(carrier, QpType::Rc);
     other.receive(5, 0, 8);
     one.send(1, 0, 9);
     assert_eq!(one.poll().status, Status::RemInvReqErr);
     assert_eq!(other.poll().status, Status::LocLenErr);
-    assert!(!node.has_event() || node.event() == Event::QpReqErr);
+    assert!(!there.has_event() || there.event() == Event::QpReqErr);
 
-    let (_folder, _node, one, other) = pair(QpType::Rc);
+    let (_fabric, _nodes, one, other) = pair(carrier, QpType::Rc);
     let wrong = [Sge { lkey: 3, ..one.sge(0, 8) }];
     other.receive(5, 0, 8);
     one.qp.post_send(&wr(1, Opcode::Send, &wrong)).unwrap();
@@ -129,26 +135,25 @@ fn refusals_break_both_sides() {
     assert_eq!((one.qp.state(), other.qp.state()), (QpState::Err, QpState::Rts));
 }
 
-#[test]
-fn one_poll_takes_what_broke_and_all_behind_it() {
-    let (_folder, _node, one, other) = pair(QpType::Rc);
+pub fn one_poll_takes_what_broke_and_all_behind_it(carrier: Carrier) {
+    let (fabric, _nodes, one, other) = pair(carrier, QpType::Rc);
     other.receive(1, 0, 8);
     (2..=5).for_each(|wr_id| other.receive(wr_id, 0, 64));
     one.send(1, 0, 9);
     assert_eq!(one.poll().status, Status::RemInvReqErr);
+    fabric.settle();
     let mut taken = Vec::new();
     other.cq.poll(16, &mut |completion| taken.push((completion.wr_id, completion.status)));
     assert_eq!(taken[0], (1, Status::LocLenErr));
     assert_eq!(taken[1..], [2, 3, 4, 5].map(|wr_id| (wr_id, Status::WrFlushErr)));
 }
 
-#[test]
 // rule: qp-drains
-fn a_drained_send_queue_stops_and_goes_on() {
-    let (_folder, node, one, other) = pair(QpType::Rc);
+pub fn a_drained_send_queue_stops_and_goes_on(carrier: Carrier) {
+    let (_fabric, [here, _], one, other) = pair(carrier, QpType::Rc);
     let drain = Attributes { state: QpState::Sqd, en_sqd_async_notify: true, ..Attributes::default() };
     one.qp.modify(Attr::STATE.union(Attr::EN_SQD_ASYNC_NOTIFY), &drain).unwrap();
-    assert_eq!(node.event(), Event::SqDrained);
+    assert_eq!(here.event(), Event::SqDrained);
     one.send(1, 0, 8);
     other.receive(1, 0, 8);
     (0..1000).for_each(|_| assert_eq!(one.try_poll(), None));
@@ -158,28 +163,27 @@ fn a_drained_send_queue_stops_and_goes_on() {
     // Under way: drains when it is done.
     one.send(2, 0, 8);
     one.qp.modify(Attr::STATE.union(Attr::EN_SQD_ASYNC_NOTIFY), &drain).unwrap();
-    assert!(one.qp.query().sq_draining && !node.has_event());
+    assert!(one.qp.query().sq_draining && !here.has_event());
     one.send(3, 0, 8);
     other.receive(2, 0, 8);
     other.receive(3, 0, 8);
     one.done(2);
-    assert_eq!(node.event(), Event::SqDrained);
+    assert_eq!(here.event(), Event::SqDrained);
     assert!(!one.qp.query().sq_draining);
     assert_eq!(one.try_poll(), None);
     set_state(&one.qp, QpState::Rts);
     one.done(3);
 }
 
-#[test]
 // rule: event-overrun, overrun-breaks
-fn a_completion_queue_that_overruns_breaks_its_queue_pairs() {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
-    let one = node.end(QpType::Rc);
-    let cq = node.cq(4, None, 0);
-    let other = QueuePair::new(&node.device, &node.init(QpType::Rc, &cq)).unwrap();
-    let other = node.end_of(other, cq.clone());
-    connect(&one.qp, &other.qp);
+pub fn a_completion_queue_that_overruns_breaks_its_queue_pairs(carrier: Carrier) {
+    let fabric = carrier();
+    let [here, there] = fabric.pair();
+    let one = here.end(QpType::Rc);
+    let cq = there.cq(4, None, 0);
+    let other = QueuePair::new(&there.device, &there.init(QpType::Rc, &cq)).unwrap();
+    let other = there.end_of(other, cq.clone());
+    connect_ends(&one, &other);
     for wr_id in 0..6 {
         other.receive(wr_id, 0, 8);
     }
@@ -190,7 +194,7 @@ fn a_completion_queue_that_overruns_breaks_its_queue_pairs() {
         one.done(wr_id);
     }
     assert_ne!(one.poll().status, Status::Success);
-    let mut events = [node.event(), node.event()];
+    let mut events = [there.event(), there.event()];
     events.sort();
     assert_eq!(events, [Event::CqErr, Event::QpFatal]);
     assert_eq!(other.qp.state(), QpState::Err);

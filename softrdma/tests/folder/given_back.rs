@@ -7,17 +7,16 @@ use softrdma::device::{WindowType, Wr};
 use softrdma::rules::keys::Bind;
 use softrdma::rules::receive::Sge;
 use softrdma::rules::request::{BindWindow, Operands};
-use softrdma::rules::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
+use softrdma::rules::verbs::{Access, Opcode, QpState, QpType};
 use softrdma::shm::keys;
 use softrdma_testing::device::*;
+use softrdma_testing::fabric::{near, pair};
 use softrdma_testing::thread::asleep;
-
-use crate::messages::{pair, pattern};
 
 #[test]
 fn memory_that_is_written_to_is_not_given_back() {
     const LEN: usize = 32 << 20;
-    let (_folder, node, one, other) = pair(QpType::Rc);
+    let (_folder, [node, _], one, other) = pair(near, QpType::Rc);
     let buffers = [Buffer::new(LEN), Buffer::new(LEN)];
     let register = |buffer: &Buffer| {
         node.device.register(node.pd, buffer.addr(0), LEN as u64, buffer.addr(0), ALL).unwrap()
@@ -44,44 +43,6 @@ fn memory_that_is_written_to_is_not_given_back() {
     assert_eq!(other.qp.state(), QpState::Rts);
 }
 
-#[test]
-fn windows_open_and_close() {
-    let (_folder, node, one, other) = pair(QpType::Rc);
-    let device = &node.device;
-    let window = device.alloc_window(node.pd, WindowType::Two).unwrap();
-    let bind = |wr_id, window: u32, key8: u8, offset, length| {
-        let access = Access::REMOTE_WRITE.union(Access::REMOTE_READ);
-        let bind = Bind { addr: other.memory.addr(offset), length, access };
-        let operands = Operands::Bind(BindWindow { window, key8, region: other.region.lkey, bind });
-        other.qp.post_send(&Wr { operands, ..wr(wr_id, Opcode::BindMw, &[]) }).unwrap();
-    };
-    bind(1, window, 0x42, 1000, 100);
-    assert_eq!(other.done(1).opcode, WcOpcode::BindMw);
-    assert!(device.deregister(other.region.lkey).is_err());
-    let rkey = window & !0xff | 0x42;
-    one.memory.fill(0, &pattern(100));
-    one.remote(2, Opcode::RdmaWrite, 0, 100, (other.memory.addr(1000), rkey));
-    one.done(2);
-    assert_eq!(other.memory.bytes(1000, 100), pattern(100));
-    // Closed by the peer's send.
-    other.receive(3, 0, 100);
-    one.qp.post_send(&Wr { imm_or_key: rkey, ..wr(4, Opcode::SendWithInv, &[one.sge(0, 8)]) }).unwrap();
-    one.done(4);
-    let completion = other.done(3);
-    assert_eq!((completion.imm_or_key, completion.flags), (rkey, WcFlags::WITH_INV));
-    // Opened anew, closed by its owner.
-    bind(5, rkey, 0x43, 1000, 100);
-    other.done(5);
-    let rkey = window & !0xff | 0x43;
-    let close = Wr { operands: Operands::Key(rkey), ..wr(6, Opcode::LocalInv, &[]) };
-    other.qp.post_send(&close).unwrap();
-    other.done(6);
-    one.remote(7, Opcode::RdmaWrite, 0, 100, (other.memory.addr(1000), rkey));
-    assert_eq!(one.poll().status, Status::RemAccessErr);
-    assert_eq!(device.deregister(other.region.lkey), Ok(()));
-    assert_eq!(device.free_window(rkey), Ok(()));
-}
-
 /// A thread that has `begun` to wait for a peer does so still after this time, unless its patience was over.
 fn waits<T>(thread: &ScopedJoinHandle<'_, T>, begun: Instant, time: Duration) {
     std::thread::sleep(time);
@@ -90,7 +51,10 @@ fn waits<T>(thread: &ScopedJoinHandle<'_, T>, begun: Instant, time: Duration) {
 
 #[test]
 fn whoever_uses_a_window_is_waited_for() {
-    let (folder, node, _one, other) = pair(QpType::Rc);
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let (one, other) = (node.end(QpType::Rc), node.end(QpType::Rc));
+    connect(&one.qp, &other.qp);
     let (stranger, peer) = folder.stranger();
     let table = keys::Table::of(&peer);
     let use_it = |rkey| table.pin(rkey, stranger.owner(), &*stranger).unwrap();

@@ -1,0 +1,169 @@
+//! Requests of each kind and size come in the order in which they were posted, and to nobody else.
+//!
+//! Small messages may go another way than larger ones (over shared memory, by a ring without a lock).
+
+use softrdma::device::{QpInit, QueuePair};
+use softrdma::rules::request::{Operands, Rejected};
+use softrdma::rules::verbs::{Opcode, QpState, QpType, Status, WcOpcode};
+use softrdma_testing::device::*;
+use softrdma_testing::fabric::{Carrier, pair};
+
+super::suite! {
+    order:
+    a_connection_that_breaks_flushes_what_no_message_took,
+    requests_that_take_a_receive_request_and_others_come_in_order,
+    requests_are_posted_while_nobody_polls_as_many_by_either_way,
+    datagrams_go_to_whom_they_are_for_whatever_ring_was_found,
+    an_unreliable_queue_pair_does_not_reach_a_reliable_one_by_a_ring,
+}
+
+/// Bytes of a receive request's memory, and of a message that is not small.
+const LONG: usize = 1024;
+
+pub fn a_connection_that_breaks_flushes_what_no_message_took(carrier: Carrier) {
+    // As many reads between the messages and what breaks it, so that it is told or known how many came before.
+    for reads in 0..3 {
+        let (_fabric, _nodes, one, other) = pair(carrier, QpType::Rc);
+        let remote = (other.memory.addr(0), other.region.rkey);
+        let read = || {
+            for _ in 0..reads {
+                one.remote(50, Opcode::RdmaRead, 64, 8, remote);
+                one.done(50);
+            }
+        };
+        (0..8).for_each(|n| other.receive(n, 64 * n as usize, 64));
+        for n in 0..5 {
+            one.memory.fill(0, &[n as u8 + 1; 8]);
+            one.send(n, 0, 8);
+            one.done(n);
+            if n == 2 {
+                read();
+            }
+        }
+        read();
+        one.remote(60, Opcode::RdmaRead, 64, 8, (remote.0, remote.1 ^ 1));
+        let broken = one.poll();
+        assert_eq!((broken.wr_id, broken.status), (60, Status::RemAccessErr), "{reads} reads");
+        assert_eq!((one.qp.state(), other.qp.state()), (QpState::Err, QpState::Err));
+        for n in 0..5 {
+            assert_eq!(other.done(n).byte_len, 8, "{reads} reads");
+            assert_eq!(other.memory.bytes(64 * n as usize, 8), [n as u8 + 1; 8], "{reads} reads");
+        }
+        for n in 5..8 {
+            let flushed = other.poll();
+            assert_eq!((flushed.wr_id, flushed.status), (n, Status::WrFlushErr), "{reads} reads");
+        }
+        assert_eq!(other.try_poll(), None);
+    }
+}
+
+pub fn requests_that_take_a_receive_request_and_others_come_in_order(carrier: Carrier) {
+    let (_fabric, _nodes, one, other) = pair(carrier, QpType::Rc);
+    let to = (other.memory.addr(16 * LONG), other.region.rkey);
+    for round in 0..4 {
+        // 0: a read, which takes no receive request; 1: a write with immediate data; others: a message.
+        let requests = [8, 8, 0, 0, 8, 1, 8, 0, LONG, 0, 0, 200, 8, 1, 1, 8, LONG, 8];
+        let taking: Vec<_> = requests.into_iter().filter(|what| *what > 0).collect();
+        for n in 0..taking.len() {
+            other.receive(n as u64, LONG * n, LONG);
+        }
+        let mut count = 0;
+        for what in requests {
+            one.memory.fill(0, &[count + 1 + round; LONG]);
+            let sges = [one.sge(0, 8)];
+            let operands = Operands::Remote { addr: to.0, rkey: to.1, length: 8 };
+            match what {
+                0 => one.remote(50, Opcode::RdmaRead, LONG, 8, to),
+                1 => {
+                    let write = wr(50, Opcode::RdmaWriteWithImm, &sges);
+                    let write = softrdma::device::Wr { operands, imm_or_key: u32::from(count), ..write };
+                    one.qp.post_send(&write).unwrap();
+                }
+                length => one.send(50, 0, length),
+            }
+            one.done(50);
+            count += u8::from(what > 0);
+        }
+        for (n, what) in taking.into_iter().enumerate() {
+            let done = other.done(n as u64);
+            if what == 1 {
+                let expected = (WcOpcode::RecvRdmaWithImm, n as u32);
+                assert_eq!((done.opcode, done.imm_or_key), expected, "round {round}");
+            } else {
+                assert_eq!((done.opcode, done.byte_len as usize), (WcOpcode::Recv, what), "round {round}");
+                assert_eq!(other.memory.bytes(LONG * n, what), vec![n as u8 + 1 + round; what]);
+            }
+        }
+        assert_eq!(other.try_poll(), None);
+    }
+}
+
+pub fn requests_are_posted_while_nobody_polls_as_many_by_either_way(carrier: Carrier) {
+    const COUNT: usize = 15;
+    for length in [8, LONG] {
+        let fabric = carrier();
+        let [here, there] = fabric.pair();
+        let one = here.end(QpType::Rc);
+        let (sends, receives) = (there.cq(64, None, 1), there.cq(512, None, 2));
+        let mut init = QpInit { recv_cq: Some(receives.clone()), ..there.init(QpType::Rc, &sends) };
+        init.cap.max_recv_wr = COUNT as u32;
+        let other = there.end_of(QueuePair::new(&there.device, &init).unwrap(), receives);
+        connect_ends(&one, &other);
+        let rounds = 12;
+        for round in 0..rounds {
+            for n in 0..COUNT {
+                let n = round * COUNT + n;
+                assert_eq!(other.try_receive(n as u64, 8 * n, LONG), Ok(()), "{length} bytes, {n}");
+            }
+            let full = other.try_receive(0, 0, LONG);
+            assert_eq!(full, Err(Rejected::Full), "{length} bytes, round {round}");
+            for n in 0..COUNT {
+                one.memory.fill(0, &((round * COUNT + n) as u64).to_ne_bytes());
+                one.send(1, 0, length);
+                one.done(1);
+            }
+        }
+        for n in 0..rounds * COUNT {
+            assert_eq!(other.done(n as u64).byte_len as usize, length);
+            // What came later begins behind it.
+            assert_eq!(other.memory.word(8 * n), n as u64);
+        }
+        assert_eq!(other.try_poll(), None);
+    }
+}
+
+pub fn datagrams_go_to_whom_they_are_for_whatever_ring_was_found(carrier: Carrier) {
+    let (fabric, [_, there], a, b) = pair(carrier, QpType::Ud);
+    // Queue pairs that say they are connected to the datagram queue pair, one in each place where it may
+    // keep ways.
+    let claims: Vec<_> = (0..70).map(|_| there.end(QpType::Rc)).collect();
+    for t in &claims {
+        bring_up(&t.qp, &a.address(), QpState::Rts);
+        t.receive(1, 0, 64);
+        t.receive(2, 64, 64);
+    }
+    for t in &claims {
+        a.datagram_to(1, t, 0, 8);
+        a.done(1);
+        b.receive(3, 0, 128);
+        a.datagram_to(2, &b, 0, 8);
+        a.done(2);
+        fabric.settle();
+        assert_eq!(t.try_poll(), None);
+        b.done(3);
+    }
+}
+
+pub fn an_unreliable_queue_pair_does_not_reach_a_reliable_one_by_a_ring(carrier: Carrier) {
+    let fabric = carrier();
+    let [here, there] = fabric.pair();
+    let (u, t) = (here.end(QpType::Uc), there.end(QpType::Rc));
+    connect_ends(&u, &t);
+    (0..4).for_each(|n| t.receive(n, 256 * n as usize, 64));
+    for n in 0..3 {
+        u.send(n, 0, 8);
+        u.done(n);
+    }
+    fabric.settle();
+    assert_eq!(t.try_poll(), None);
+}
