@@ -1,0 +1,203 @@
+//! What a thread does: it posts, breaks, resets, ends, drains and resizes.
+
+use softrdma::device::{BindWindow, Data, Datagram, Operands, Rejected, WindowType, Wr};
+use softrdma::rules::keys::Bind;
+use softrdma::rules::receive::Sge;
+use softrdma::rules::requester::RNR_FOR_EVER;
+use softrdma::rules::verbs::{Access, Opcode, QpState, QpType, SendFlags};
+use softrdma_testing::device::{GID, QKEY, bring_up, wr};
+
+use crate::ledger::{Totals, word};
+use crate::plan::Act;
+use crate::program::{BIND, Program};
+use crate::thread::Thread;
+
+impl Thread<'_> {
+    /// Does what the program wants; `false` when it is to be tried again later.
+    pub fn perform(&self, act: &Act) -> bool {
+        let Program { board, ledger, me, .. } = *self.program;
+        match act {
+            Act::Post(qp, _)
+            | Act::Break(qp)
+            | Act::Drain(qp)
+            | Act::Resume(qp)
+            | Act::Reset(qp)
+            | Act::Destroy(qp)
+                if self.program.is_destroyed(*qp) => {}
+            Act::Post(qp, list) => return self.post(*qp, list),
+            Act::Break(qp) => {
+                board.note(&format!("breaks {qp}"));
+                ledger.pair((me, *qp)).broken.set(true);
+                if let Err(why) = self.program.modify(*qp, QpState::Err) {
+                    board.violated(&format!("queue pair {qp} of {me} cannot be broken: {why:?}"));
+                }
+            }
+            Act::Bind(message) => self.bind(*message),
+            Act::Reset(qp) => self.reset(*qp),
+            Act::Destroy(qp) => {
+                self.program.ended_early[*qp].set(true);
+                self.program.destroy(*qp);
+                self.program.lose(*qp);
+                Totals::add(&ledger.totals.destroyed, 1);
+            }
+            Act::Drain(qp) => {
+                let _ = self.program.modify(*qp, QpState::Sqd);
+            }
+            Act::Resume(qp) => {
+                let _ = self.program.modify(*qp, QpState::Rts);
+            }
+            Act::ResizeCq(cq) => {
+                let cq = &self.program.cqs[*cq];
+                let (small, large) = if self.program.plan.small_queues { (2, 4) } else { (512, 1024) };
+                let _ = cq.resize(if cq.cqe() > small { small } else { large });
+                Totals::add(&ledger.totals.resized, 1);
+            }
+            Act::ResizeSrq(srq) => {
+                let srq = &self.program.srqs[*srq];
+                let _ = srq.modify(None, Some(if srq.max_wr() > 16 { 16 } else { 32 }));
+                Totals::add(&ledger.totals.resized, 1);
+            }
+        }
+        true
+    }
+
+    /// Binds a window for a request that is to invalidate it.
+    fn bind(&self, message: usize) {
+        let Program { ledger, plan, ref node, .. } = *self.program;
+        let qp = plan.messages[message].to.1;
+        if self.program.is_destroyed(qp) {
+            return;
+        }
+        let window = node.device.alloc_window(node.pd, WindowType::Two).expect("a window");
+        let key8 = message as u8;
+        let addr = std::ptr::from_ref(&ledger.written[message]) as u64;
+        let bind = Bind { addr, length: 8, access: Access::REMOTE_WRITE };
+        let bind = BindWindow { window, key8, region: self.program.region.lkey, bind };
+        let request = Wr { operands: Operands::Bind(bind), ..wr(BIND | message as u64, Opcode::BindMw, &[]) };
+        ledger.sent[message].window.set(window & !0xff | u32::from(key8));
+        let _ = self.program.qps[qp].post_send(&request);
+    }
+
+    fn reset(&self, qp: usize) {
+        let Program { board, ledger, me, .. } = *self.program;
+        board.note(&format!("resets {qp}"));
+        let is_broken = self.program.qps[qp].state() == QpState::Err;
+        // What came before it broke is seen then.
+        let sees_all = is_broken && self.program.own(qp).recv_cq == self.number;
+        if sees_all {
+            self.drain(false);
+        }
+        self.program.forget(qp);
+        if let Err(why) = self.program.modify(qp, QpState::Reset) {
+            board.violated(&format!("queue pair {qp} of {me} cannot be reset: {why:?}"));
+        }
+        self.program.forget(qp);
+        let pair = ledger.pair((me, qp));
+        pair.lives.set(pair.lives.get() + 1);
+        pair.broken.set(false);
+        bring_up(&self.program.qps[qp], &self.program.attributes(qp), QpState::Rts);
+        if !sees_all {
+            self.program.lose(qp);
+        }
+        self.program.prepost(qp);
+        Totals::add(&ledger.totals.reset, 1);
+    }
+
+    /// Posts a list; `false`: its first request has no room.
+    fn post(&self, qp: usize, list: &[usize]) -> bool {
+        let Program { board, ledger, plan, me, .. } = *self.program;
+        let pair = &self.program.qps[qp];
+        for (n, message) in list.iter().enumerate() {
+            if ledger.sent[*message].posted.get() != 0 {
+                continue;
+            }
+            let to = &plan.messages[*message];
+            let space = std::ptr::from_ref(&ledger.sends[*message]) as u64;
+            let results = std::ptr::from_ref(&ledger.results[*message]) as u64;
+            let answers = matches!(to.opcode, Opcode::RdmaRead | Opcode::CmpAndSwp | Opcode::FetchAndAdd);
+            let sges = [Sge {
+                addr: if answers { results } else { space },
+                length: to.words as u32 * 8,
+                lkey: if to.bad_lkey { 1 } else { self.program.region.lkey },
+            }];
+            let bytes: Vec<u8> =
+                (0..to.words).flat_map(|at| word(*message as u64, at).to_ne_bytes()).collect();
+            let window = ledger.sent[*message].window.get();
+            let opcode = match to.opcode {
+                Opcode::SendWithInv if !ledger.sent[*message].bound.get() => Opcode::Send,
+                opcode => opcode,
+            };
+            let xrc_srq = self.program.own(qp).xrc_srq;
+            let request = Wr {
+                flags: if to.signalled { SendFlags::SIGNALED } else { SendFlags::NONE },
+                data: if to.inline { Data::Inline(&bytes) } else { Data::Sges(&sges) },
+                operands: self.operands(*message),
+                imm_or_key: if opcode == Opcode::SendWithInv { window } else { *message as u32 },
+                srq_num: xrc_srq.map_or(0, |srq| ledger.seen[to.to.0].xrc_srqs[srq].get()),
+                datagram: (self.program.own(qp).qp_type == QpType::Ud).then_some(Datagram {
+                    qp_num: ledger.pair(to.to).number.get(),
+                    qkey: if to.bad_qkey { QKEY + 1 } else { QKEY },
+                    grh: &[0x60; 40],
+                    dgid: GID,
+                }),
+                ..wr(*message as u64, opcode, &[])
+            };
+            // It may complete before the call returns.
+            let (sent, own) = (&ledger.sent[*message], ledger.pair((me, qp)));
+            sent.posted.set(board.now().max(1));
+            sent.life.set(own.lives.get());
+            match pair.post_send(&request) {
+                Ok(()) => board.note(&format!("posted {message} {:?} on {qp}", to.opcode)),
+                Err(Rejected::Full) => {
+                    sent.posted.set(0);
+                    Totals::add(&ledger.totals.full, 1);
+                    // Full of requests that wait without end, perhaps: the program gives up.
+                    return n > 0 || self.program.own(qp).timeout == 0 || self.is_hopeless(qp);
+                }
+                Err(why) => board.violated(&format!("a good request is rejected: {why:?}")),
+            }
+        }
+        true
+    }
+
+    /// Whether room in a send queue may never come: completions went with an overrun, or unsignalled requests
+    /// fill it.
+    fn is_hopeless(&self, qp: usize) -> bool {
+        let own = self.program.own(qp);
+        let is_patient = own.rnr_retry == RNR_FOR_EVER;
+        let random = &self.program.board.random;
+        self.program.ledger.seen[self.program.me].overran.get()
+            || random.once_in(if is_patient { 20 } else { 200 })
+    }
+
+    fn operands(&self, message: usize) -> Operands {
+        let Program { ledger, plan, .. } = *self.program;
+        let to = &plan.messages[message];
+        let length = to.words * 8;
+        // All processes have the ledger at one address, and each has its own key of it.
+        let rkey = if to.bad_rkey { 1 } else { ledger.seen[to.to.0].rkey.get() };
+        let at = |place: *const u8| place as u64;
+        let process = to.to.0;
+        match to.opcode {
+            Opcode::RdmaWrite | Opcode::RdmaWriteWithImm | Opcode::AtomicWrite => {
+                Operands::Remote { addr: at(ledger.written[message].as_ptr().cast()), rkey, length }
+            }
+            Opcode::RdmaRead => {
+                Operands::Remote { addr: at(ledger.source[process].as_ptr().cast()), rkey, length }
+            }
+            Opcode::FetchAndAdd => Operands::Atomic {
+                addr: at(ledger.counter[process].as_ptr().cast()),
+                rkey,
+                compare_add: 1,
+                swap: 0,
+            },
+            Opcode::CmpAndSwp => Operands::Atomic {
+                addr: at(ledger.swapped[process].as_ptr().cast()),
+                rkey,
+                compare_add: 0,
+                swap: message as u64 + 1,
+            },
+            _ => Operands::None,
+        }
+    }
+}
