@@ -1,11 +1,12 @@
 //! What a thread does: it posts, breaks, resets, ends, drains and resizes.
 
-use softrdma::device::{BindWindow, Data, Datagram, Operands, Rejected, WindowType, Wr};
+use softrdma::device::{Attributes, BindWindow, Data, Datagram, Operands, Rejected, WindowType, Wr};
 use softrdma::rules::keys::Bind;
+use softrdma::rules::qp::attributes;
 use softrdma::rules::receive::Sge;
 use softrdma::rules::requester::RNR_FOR_EVER;
-use softrdma::rules::verbs::{Access, Opcode, QpState, QpType, SendFlags};
-use softrdma_testing::device::{GID, QKEY, bring_up, wr};
+use softrdma::rules::verbs::{Access, Attr, Opcode, QpState, QpType, SendFlags};
+use softrdma_testing::device::{GID, QKEY, wr};
 
 use crate::ledger::{Totals, word};
 use crate::plan::Act;
@@ -95,7 +96,7 @@ impl Thread<'_> {
         let pair = ledger.pair((me, qp));
         pair.lives.set(pair.lives.get() + 1);
         pair.broken.set(false);
-        bring_up(&self.program.qps[qp], &self.program.attributes(qp), QpState::Rts);
+        self.bring_up(qp);
         if !sees_all {
             self.program.lose(qp);
         }
@@ -103,61 +104,90 @@ impl Thread<'_> {
         Totals::add(&ledger.totals.reset, 1);
     }
 
+    /// Connects a queue pair anew, whose peer may break it meanwhile.
+    fn bring_up(&self, qp: usize) {
+        let pair = &self.program.qps[qp];
+        let mut from = QpState::Reset;
+        for state in [QpState::Init, QpState::Rtr, QpState::Rts] {
+            let (required, _) = attributes(pair.qp_type(), from, state).expect("a transition");
+            let to = Attributes { state, ..self.program.attributes(qp) };
+            match pair.modify(required.union(Attr::STATE), &to) {
+                Ok(()) => from = state,
+                Err(_) if pair.state() == QpState::Err => return,
+                Err(why) => self.program.board.violated(&format!("{qp} does not go to {state:?}: {why:?}")),
+            }
+        }
+    }
+
     /// Posts a list; `false`: its first request has no room.
     fn post(&self, qp: usize, list: &[usize]) -> bool {
-        let Program { board, ledger, plan, me, .. } = *self.program;
-        let pair = &self.program.qps[qp];
-        for (n, message) in list.iter().enumerate() {
-            if ledger.sent[*message].posted.get() != 0 {
-                continue;
-            }
-            let to = &plan.messages[*message];
-            let space = std::ptr::from_ref(&ledger.sends[*message]) as u64;
-            let results = std::ptr::from_ref(&ledger.results[*message]) as u64;
-            let answers = matches!(to.opcode, Opcode::RdmaRead | Opcode::CmpAndSwp | Opcode::FetchAndAdd);
-            let sges = [Sge {
-                addr: if answers { results } else { space },
-                length: to.words as u32 * 8,
-                lkey: if to.bad_lkey { 1 } else { self.program.region.lkey },
-            }];
-            let bytes: Vec<u8> =
-                (0..to.words).flat_map(|at| word(*message as u64, at).to_ne_bytes()).collect();
-            let window = ledger.sent[*message].window.get();
-            let opcode = match to.opcode {
-                Opcode::SendWithInv if !ledger.sent[*message].bound.get() => Opcode::Send,
-                opcode => opcode,
-            };
-            let xrc_srq = self.program.own(qp).xrc_srq;
-            let request = Wr {
-                flags: if to.signalled { SendFlags::SIGNALED } else { SendFlags::NONE },
-                data: if to.inline { Data::Inline(&bytes) } else { Data::Sges(&sges) },
-                operands: self.operands(*message),
-                imm_or_key: if opcode == Opcode::SendWithInv { window } else { *message as u32 },
-                srq_num: xrc_srq.map_or(0, |srq| ledger.seen[to.to.0].xrc_srqs[srq].get()),
-                datagram: (self.program.own(qp).qp_type == QpType::Ud).then_some(Datagram {
-                    qp_num: ledger.pair(to.to).number.get(),
-                    qkey: if to.bad_qkey { QKEY + 1 } else { QKEY },
-                    grh: &[0x60; 40],
-                    dgid: GID,
-                }),
-                ..wr(*message as u64, opcode, &[])
-            };
-            // It may complete before the call returns.
-            let (sent, own) = (&ledger.sent[*message], ledger.pair((me, qp)));
-            sent.posted.set(board.now().max(1));
-            sent.life.set(own.lives.get());
-            match pair.post_send(&request) {
-                Ok(()) => board.note(&format!("posted {message} {:?} on {qp}", to.opcode)),
-                Err(Rejected::Full) => {
-                    sent.posted.set(0);
-                    Totals::add(&ledger.totals.full, 1);
-                    // Full of requests that wait without end, perhaps: the program gives up.
-                    return n > 0 || self.program.own(qp).timeout == 0 || self.is_hopeless(qp);
-                }
+        let Program { board, ledger, me, .. } = *self.program;
+        let data: Vec<_> = list.iter().map(|message| self.data(*message)).collect();
+        let requests = list.iter().zip(&data).map(|(message, data)| self.request(qp, *message, data));
+        let requests: Vec<_> = requests.collect();
+        let mut sending = self.program.qps[qp].sending();
+        let mut accepted = 0;
+        for request in &requests {
+            match sending.accept(request) {
+                Ok(()) => accepted += 1,
+                Err(Rejected::Full) => break,
                 Err(why) => board.violated(&format!("a good request is rejected: {why:?}")),
             }
         }
-        true
+        for (request, message) in requests[..accepted].iter().zip(list) {
+            // It may complete before the call returns.
+            ledger.sent[*message].posted.set(board.now().max(1));
+            ledger.sent[*message].life.set(ledger.pair((me, qp)).lives.get());
+            board.note(&format!("posts {message:x} {:?} on {qp}", request.opcode));
+            sending.post(request);
+        }
+        drop(sending);
+        if accepted == list.len() {
+            return true;
+        }
+        Totals::add(&ledger.totals.full, 1);
+        // Full of requests that wait without end, perhaps: the program gives up.
+        accepted > 0 || self.program.own(qp).timeout == 0 || self.is_hopeless(qp)
+    }
+
+    /// What a request brings: by its place in memory, or itself.
+    fn data(&self, message: usize) -> ([Sge; 1], Vec<u8>) {
+        let Program { ledger, plan, .. } = *self.program;
+        let to = &plan.messages[message];
+        let space = std::ptr::from_ref(&ledger.sends[message]) as u64;
+        let results = std::ptr::from_ref(&ledger.results[message]) as u64;
+        let answers = matches!(to.opcode, Opcode::RdmaRead | Opcode::CmpAndSwp | Opcode::FetchAndAdd);
+        let sge = Sge {
+            addr: if answers { results } else { space },
+            length: to.words as u32 * 8,
+            lkey: if to.bad_lkey { 1 } else { self.program.region.lkey },
+        };
+        let bytes = (0..to.words).flat_map(|at| word(message as u64, at).to_ne_bytes());
+        ([sge], bytes.collect())
+    }
+
+    fn request<'a>(&self, qp: usize, message: usize, (sges, bytes): &'a ([Sge; 1], Vec<u8>)) -> Wr<'a> {
+        let Program { ledger, plan, .. } = *self.program;
+        let (to, sent) = (&plan.messages[message], &ledger.sent[message]);
+        let opcode = match to.opcode {
+            Opcode::SendWithInv if !sent.bound.get() => Opcode::Send,
+            opcode => opcode,
+        };
+        let xrc_srq = self.program.own(qp).xrc_srq;
+        Wr {
+            flags: if to.signalled { SendFlags::SIGNALED } else { SendFlags::NONE },
+            data: if to.inline { Data::Inline(bytes) } else { Data::Sges(sges) },
+            operands: self.operands(message),
+            imm_or_key: if opcode == Opcode::SendWithInv { sent.window.get() } else { message as u32 },
+            srq_num: xrc_srq.map_or(0, |srq| ledger.seen[to.to.0].xrc_srqs[srq].get()),
+            datagram: (self.program.own(qp).qp_type == QpType::Ud).then_some(Datagram {
+                qp_num: ledger.pair(to.to).number.get(),
+                qkey: if to.bad_qkey { QKEY + 1 } else { QKEY },
+                grh: &[0x60; 40],
+                dgid: GID,
+            }),
+            ..wr(message as u64, opcode, &[])
+        }
     }
 
     /// Whether room in a send queue may never come: completions went with an overrun, or unsignalled requests

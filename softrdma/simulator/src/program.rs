@@ -63,7 +63,8 @@ fn next_stage(ledger: &Ledger) {
 }
 
 /// Runs the process with this number.
-pub fn run(board: &Board, ledger: &Ledger, plan: &Plan, me: usize, folder: &std::path::Path) {
+pub fn run(board: &'static Board, ledger: &Ledger, plan: &Plan, me: usize, folder: &std::path::Path) {
+    std::panic::set_hook(Box::new(|panic| board.violated(&panic.to_string())));
     let count = plan.processes.len();
     await_stage(ledger, me);
     let program = Program::new(board, ledger, plan, me, folder);

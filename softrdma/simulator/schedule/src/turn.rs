@@ -11,6 +11,8 @@ use crate::{Board, GONE, NEVER, THREADS, Why, board};
 
 /// Nanoseconds that a step takes.
 const STEP: u64 = 20;
+/// Nanoseconds that a thread goes without a processor at most that does not wait.
+const LONG: u64 = 20_000;
 
 thread_local! {
     /// The place of the calling thread; 0: it is not one of a run.
@@ -103,7 +105,9 @@ pub fn step() {
     board.steps.set(board.steps.get() + 1);
     board.now.set(board.now.get() + STEP);
     if left <= 0 || board.played() >= board.due_step.get() {
-        switch(board, 0, false);
+        // Now and then it loses the processor for so long that others come far.
+        let pause = if board.random.once_in(16) { board.random.below(LONG) } else { 0 };
+        switch(board, board.now.get() + pause, false);
     }
 }
 
