@@ -101,4 +101,5 @@ pub mod testing {
     pub use crate::carrier::near::completion_order::{CompletionOrder, complete};
     pub use crate::carrier::near::endpoint::Endpoint;
     pub use crate::carrier::near::number::number;
+    pub use crate::carrier::outgoing::Outgoing;
 }

@@ -5,6 +5,7 @@
 //! | this | the seam between a queue pair and what carries its requests |
 //! | [`wr`] | a send request, borrowed from whoever posts it |
 //! | [`initiator`] | who sends |
+//! | [`outgoing`] | a request with all that is needed to start it |
 //! | [`started`] | what became of a request that was started |
 //! | [`near`] | to other processes of this folder, and to the own one |
 //!
@@ -27,6 +28,7 @@
 
 pub mod initiator;
 pub mod near;
+pub mod outgoing;
 pub mod started;
 pub mod wr;
 
@@ -34,10 +36,8 @@ use crate::error::Result;
 use crate::rules::requester::{Outcome, Posted};
 use crate::rules::verbs::QpType;
 
-use initiator::Initiator;
 use near::Near;
-use near::completion_order::CompletionOrder;
-use near::endpoint::Endpoint;
+use outgoing::Outgoing;
 use started::Started;
 use wr::Wr;
 
@@ -64,30 +64,16 @@ impl Carrier {
     }
 
     /// Starts a request; never waits for anything but short locks, and some microseconds for room in a ring.
-    /// `order` puts its own completion in order.
     #[inline(always)]
-    pub(crate) fn start(
-        &mut self,
-        endpoint: &Endpoint,
-        from: &Initiator,
-        request: &Posted,
-        wr: &Wr<'_>,
-        order: &CompletionOrder<'_>,
-    ) -> Started {
+    pub(crate) fn start(&mut self, out: Outgoing<'_, '_>) -> Started {
         let Self::Near(near) = self;
-        near.start(endpoint, from, request, wr, order)
+        near.start(out)
     }
 
     /// Carries out a request that is not to wait for others to settle: it ends now. None is to be settled.
-    pub(crate) fn execute(
-        &mut self,
-        endpoint: &Endpoint,
-        from: &Initiator,
-        wr: &Wr<'_>,
-        order: &CompletionOrder<'_>,
-    ) -> Outcome {
+    pub(crate) fn execute(&mut self, out: &Outgoing<'_, '_>) -> Outcome {
         let Self::Near(near) = self;
-        near.execute(endpoint, from, wr, order)
+        near.execute(out)
     }
 
     /// Requests that settle.

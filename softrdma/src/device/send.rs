@@ -26,6 +26,7 @@ use super::qp_attributes::Attributes;
 use crate::carrier::Carrier;
 use crate::carrier::initiator::Initiator;
 use crate::carrier::near::completion_order::CompletionOrder;
+use crate::carrier::outgoing::Outgoing;
 use crate::carrier::started::Started;
 use crate::carrier::wr::{Data, Datagram, Wr};
 
@@ -225,11 +226,6 @@ impl Ring {
     }
 }
 
-pub(super) fn posted(wr: &Wr<'_>) -> Posted {
-    let signaled = wr.flags.has(SendFlags::SIGNALED);
-    Posted { wr_id: wr.wr_id, opcode: wr.opcode, signaled, length: wr.data.length() }
-}
-
 /// The send queue of a queue pair, held while requests are posted that belong together.
 ///
 /// Between two of them the queue pair that they are for may be held, too, and its completion queue, which may
@@ -270,14 +266,16 @@ impl Sending<'_> {
         debug_assert!(self.accepted > 0, "a request that was not accepted");
         self.accepted = self.accepted.saturating_sub(1);
         let (qp, side) = (self.qp, &mut *self.side);
-        let (endpoint, request) = (&qp.device().endpoint, posted(wr));
+        let (endpoint, request) = (&qp.device().endpoint, wr.posted());
         let order = qp.completion_order(wr);
         while qp.state() == QpState::Rts && side.ring.is_empty() && side.requester.state() == QpState::Rts {
             // What is counted is done for good, which is not known yet of what settles with others.
+            let out =
+                Outgoing { endpoint, from: &side.initiator, wr, request: &request, order: &order };
             let started = if side.counters.sends {
-                Started::Ended(side.carrier.execute(endpoint, &side.initiator, wr, &order))
+                Started::Ended(side.carrier.execute(&out))
             } else {
-                side.carrier.start(endpoint, &side.initiator, &request, wr, &order)
+                side.carrier.start(out)
             };
             match started {
                 Started::Ended(outcome) => {
@@ -427,9 +425,10 @@ impl QueuePair {
             }
             early = false;
             let Some(wr) = side.ring.front() else { break };
-            let order = self.completion_order(&wr);
-            let outcome = side.carrier.execute(&self.device().endpoint, &side.initiator, &wr, &order);
-            let request = posted(&wr);
+            let (request, order) = (wr.posted(), self.completion_order(&wr));
+            let (endpoint, from) = (&self.device().endpoint, &side.initiator);
+            let out = Outgoing { endpoint, from, wr: &wr, request: &request, order: &order };
+            let outcome = side.carrier.execute(&out);
             self.note_bound(&wr, outcome);
             let action = side.requester.outcome(&request, outcome, self.device().now());
             if action != Action::Later {
@@ -501,7 +500,7 @@ impl QueuePair {
     /// Completes everything that waits in ERR and SQE.
     pub(super) fn flush_sends(&self, side: &mut SendSide) {
         while side.requester.flushes() {
-            let Some(posted) = side.ring.front().map(|wr| posted(&wr)) else { break };
+            let Some(posted) = side.ring.front().map(|wr| wr.posted()) else { break };
             side.ring.pop();
             if side.counters.own {
                 side.counters.flushed(&posted);

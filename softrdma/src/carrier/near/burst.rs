@@ -18,9 +18,8 @@ use ironverbs_os::growth::{TryPush, try_room};
 use super::attributes::{QP_WORDS, load};
 use super::bytes::{self, Gathered};
 use super::direct::{RingWriter, enter, left};
-use super::endpoint::Endpoint;
 use super::target::{Target, Targets};
-use crate::carrier::initiator::Initiator;
+use crate::carrier::outgoing::Outgoing;
 use crate::carrier::wr::{Datagram, Wr};
 
 /// The burst of a queue pair that is under way, and whom it is for.
@@ -73,17 +72,14 @@ impl OpenBurst {
     #[inline(always)]
     pub(crate) fn deliver(
         &mut self,
-        endpoint: &Endpoint,
-        from: &Initiator,
+        out: &Outgoing<'_, '_>,
         targets: &Targets,
         writer: &mut Option<RingWriter>,
-        wr: &Wr<'_>,
-        request: &Posted,
     ) -> BurstOutcome {
-        debug_assert!(!self.must_end_before(wr));
-        let outcome = self.try_deliver(endpoint, from, targets, writer, wr, request.length);
+        debug_assert!(!self.must_end_before(out.wr));
+        let outcome = self.try_deliver(out, targets, writer);
         if outcome == BurstOutcome::Delivered {
-            self.requests.push_reserved(*request);
+            self.requests.push_reserved(*out.request);
         } else {
             self.note_unlocked(writer);
             self.end(targets, writer);
@@ -94,13 +90,12 @@ impl OpenBurst {
     #[inline(always)]
     fn try_deliver(
         &mut self,
-        endpoint: &Endpoint,
-        from: &Initiator,
+        out: &Outgoing<'_, '_>,
         targets: &Targets,
         writer: &mut Option<RingWriter>,
-        wr: &Wr<'_>,
-        length: u64,
     ) -> BurstOutcome {
+        let Outgoing { endpoint, from, wr, request, .. } = *out;
+        let length = request.length;
         let (header, longest) = match from.qp_type {
             QpType::Rc | QpType::Uc => (0, MAX_BYTES as u64),
             QpType::Ud => (GRH_BYTES, u64::from(from.mtu).min(MAX_BYTES as u64 - GRH_BYTES)),
