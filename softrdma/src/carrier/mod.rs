@@ -15,7 +15,7 @@
 //! |---|---|
 //! | [`Started::Ended`] | follows: `rules::requester` says whether it completes, is tried later or fails |
 //! | [`Started::Settles`] | goes on; it ends with others at [`Carrier::settle`], within the same call |
-//! | [`Started::SettleFirst`] | settles, and starts it again |
+//! | [`Started::SettleFirst`] | settles, and [starts it again](Carrier::start_again) |
 //!
 //! A request that is to be tried again waits with the queue pair (`device/send.rs`), which then
 //! [executes](Carrier::execute) it by itself. The wait for a missing answer begins when the carrier says
@@ -65,9 +65,15 @@ impl Carrier {
 
     /// Starts a request; never waits for anything but short locks, and some microseconds for room in a ring.
     #[inline(always)]
-    pub(crate) fn start(&mut self, out: Outgoing<'_, '_>) -> Started {
+    pub(crate) fn start(&mut self, out: &Outgoing<'_, '_>) -> Started {
         let Self::Near(near) = self;
         near.start(out)
+    }
+
+    /// Starts a request again, after others were settled that had to be settled first.
+    pub(crate) fn start_again(&mut self, out: &Outgoing<'_, '_>) -> Started {
+        let Self::Near(near) = self;
+        near.start_again(out)
     }
 
     /// Carries out a request that is not to wait for others to settle: it ends now. None is to be settled.

@@ -266,39 +266,41 @@ impl Sending<'_> {
         debug_assert!(self.accepted > 0, "a request that was not accepted");
         self.accepted = self.accepted.saturating_sub(1);
         let (qp, side) = (self.qp, &mut *self.side);
-        let (endpoint, request) = (&qp.device().endpoint, wr.posted());
-        let order = qp.completion_order(wr);
-        while qp.state() == QpState::Rts && side.ring.is_empty() && side.requester.state() == QpState::Rts {
+        let (request, order) = (wr.posted(), qp.completion_order(wr));
+        let mut started = qp.may_start(side).then(|| {
+            let (endpoint, from) = (&qp.device().endpoint, &side.initiator);
+            let out = Outgoing { endpoint, from, wr, request: &request, order: &order };
             // What is counted is done for good, which is not known yet of what settles with others.
-            let out =
-                Outgoing { endpoint, from: &side.initiator, wr, request: &request, order: &order };
-            let started = if side.counters.sends {
+            if side.counters.sends {
                 Started::Ended(side.carrier.execute(&out))
             } else {
-                side.carrier.start(out)
-            };
-            match started {
-                Started::Ended(outcome) => {
-                    // Those before it, where its target could not be had.
-                    qp.settle(side);
-                    qp.note_bound(wr, outcome);
-                    let now = if matches!(outcome, Outcome::Done(_)) { 0 } else { qp.device().now() };
-                    let action = side.requester.outcome(&request, outcome, now);
-                    if action == Action::Later {
-                        side.ring.push(wr);
-                        qp.schedule(side);
-                    } else {
-                        qp.follow_outcome(side, &request, action, &order);
-                    }
-                    return;
+                side.carrier.start(&out)
+            }
+        });
+        while started == Some(Started::SettleFirst) {
+            started = qp.start_again(side, wr, &request, &order);
+        }
+        match started {
+            Some(Started::Ended(outcome)) => {
+                // Those before it, where its target could not be had.
+                qp.settle(side);
+                qp.note_bound(wr, outcome);
+                let now = if matches!(outcome, Outcome::Done(_)) { 0 } else { qp.device().now() };
+                let action = side.requester.outcome(&request, outcome, now);
+                if action == Action::Later {
+                    side.ring.push(wr);
+                    qp.schedule(side);
+                } else {
+                    qp.follow_outcome(side, &request, action, &order);
                 }
-                Started::Settles => return,
-                Started::SettleFirst => qp.settle(side),
+            }
+            Some(Started::Settles | Started::SettleFirst) => {}
+            None => {
+                qp.settle(side);
+                side.ring.push(wr);
+                qp.work(side, true);
             }
         }
-        qp.settle(side);
-        side.ring.push(wr);
-        qp.work(side, true);
     }
 }
 
@@ -344,6 +346,28 @@ impl QueuePair {
         let places = std::mem::take(&mut side.silent) + 1;
         self.unpolled().fetch_add(places, Ordering::Relaxed);
         Completion { places, ..completion }
+    }
+
+    /// Whether a request that is posted now is started at once: none waits before it.
+    #[inline(always)]
+    fn may_start(&self, side: &SendSide) -> bool {
+        self.state() == QpState::Rts && side.ring.is_empty() && side.requester.state() == QpState::Rts
+    }
+
+    /// Starts a request for which others are to be settled first; `None` when it has to wait then.
+    #[inline(never)]
+    fn start_again(
+        &self,
+        side: &mut SendSide,
+        wr: &Wr<'_>,
+        request: &Posted,
+        order: &CompletionOrder<'_>,
+    ) -> Option<Started> {
+        self.settle(side);
+        self.may_start(side).then(|| {
+            let (endpoint, from) = (&self.device().endpoint, &side.initiator);
+            side.carrier.start_again(&Outgoing { endpoint, from, wr, request, order })
+        })
     }
 
     /// Ends the requests that settle together, and tells of them.

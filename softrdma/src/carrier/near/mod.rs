@@ -73,20 +73,25 @@ impl Near {
 
     /// Starts a request, by the first way that takes it: the direct ring, a burst, or executed by itself.
     #[inline(always)]
-    pub(crate) fn start(&mut self, out: Outgoing<'_, '_>) -> Started {
-        let is_send = matches!(out.wr.opcode, Opcode::Send | Opcode::SendWithImm);
-        if is_send && self.writer.is_some() && !self.burst.is_open() {
-            match send(&mut self.writer, &out, self.targets.get(0), self.burst.bytes()) {
+    pub(crate) fn start(&mut self, out: &Outgoing<'_, '_>) -> Started {
+        if is_send(out.wr) && self.writer.is_some() && !self.burst.is_open() {
+            match send(&mut self.writer, out, self.targets.get(0), self.burst.bytes()) {
                 Sent::Done(false) => return Started::Ended(Outcome::Done(out.request.length as u32)),
                 Sent::NotTaken => {}
                 sent => {
-                    if let Some(outcome) = self.clear_up(sent, &out) {
+                    if let Some(outcome) = self.clear_up(sent, out) {
                         return Started::Ended(outcome);
                     }
                 }
             }
         }
-        if is_send { self.start_in_burst(&out) } else { self.start_alone(&out) }
+        self.start_again(out)
+    }
+
+    /// Starts a request by a lock of its target: in a burst, or executed by itself.
+    #[inline]
+    pub(crate) fn start_again(&mut self, out: &Outgoing<'_, '_>) -> Started {
+        if is_send(out.wr) { self.start_in_burst(out) } else { self.start_alone(out) }
     }
 
     /// What became of a message of the direct ring whose target may have gone to sleep meanwhile, or that
@@ -202,4 +207,10 @@ impl Near {
     pub fn is_hopeless(&self, wr: &Wr<'_>) -> bool {
         is_hopeless(&self.targets, wr)
     }
+}
+
+/// Whether it may go by a direct ring, or in a burst.
+#[inline(always)]
+fn is_send(wr: &Wr<'_>) -> bool {
+    matches!(wr.opcode, Opcode::Send | Opcode::SendWithImm)
 }
