@@ -89,8 +89,8 @@ impl Carrier {
         near.unsettled()
     }
 
-    /// Ends the requests that settle; how many of them, oldest first, have succeeded. The others failed on the
-    /// way. They are [handed out](Carrier::settled) next.
+    /// Ends the requests that settle. The first so many of them, or all, have succeeded; the others failed on
+    /// the way. They are [handed out](Carrier::settled) next.
     pub(crate) fn settle(&mut self) -> u32 {
         let Self::Near(near) = self;
         near.settle()

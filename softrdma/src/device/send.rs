@@ -380,33 +380,37 @@ impl QueuePair {
 
     #[inline(never)]
     fn settle_now(&self, side: &mut SendSide) {
-        let mut there = side.carrier.settle();
-        if !self.qp_type().is_reliable() {
-            // Who sends datagrams or unreliably never learns what is lost.
-            there = u32::MAX;
-        }
-        let order = CompletionOrder::new(None);
+        let there = side.carrier.settle();
         let mut nth = 0;
         while let Some(request) = side.carrier.settled(nth) {
-            if nth < there {
+            // Who sends datagrams or unreliably never learns what is lost.
+            if nth < there || !self.qp_type().is_reliable() {
                 match side.requester.done(&request, request.length as u32) {
-                    Some(completion) => self.complete(side, completion, &order),
+                    Some(completion) => self.complete(side, completion, &CompletionOrder::new(None)),
                     None => side.silent += 1,
                 }
-            } else if nth == there {
-                // The connection breaks.
-                let outcome = Outcome::Refused(Syndrome::Operational);
-                let action = side.requester.outcome(&request, outcome, self.device().now());
-                self.follow_outcome(side, &request, action, &order);
             } else {
-                // Each has a completion that says so, also where it asked for none.
-                let flushed = Completion::flushed(request.wr_id, request.opcode.into(), self.qp_num());
-                self.complete(side, flushed, &order);
+                self.fail_settled(side, &request, nth == there);
             }
             nth += 1;
         }
         side.carrier.forget_settled();
         self.tell_drained(side);
+    }
+
+    /// Ends a request that failed when those before it had settled: with the `first` the connection breaks,
+    /// and each of the others has a completion that says so, also where it asked for none.
+    #[cold]
+    fn fail_settled(&self, side: &mut SendSide, request: &Posted, first: bool) {
+        let order = CompletionOrder::new(None);
+        if first {
+            let outcome = Outcome::Refused(Syndrome::Operational);
+            let action = side.requester.outcome(request, outcome, self.device().now());
+            self.follow_outcome(side, request, action, &order);
+        } else {
+            let flushed = Completion::flushed(request.wr_id, request.opcode.into(), self.qp_num());
+            self.complete(side, flushed, &order);
+        }
     }
 
     /// What puts a request's own completion in order.

@@ -32,8 +32,8 @@ pub(crate) struct OpenBurst {
     dgid: [u8; 16],
     /// Its requests that were delivered, oldest first, until they are told.
     requests: Vec<Posted>,
-    /// How many of them are there, once that is known.
-    kept: Option<u32>,
+    /// The first so many of them are there, all at first.
+    kept: u32,
     /// The target's lock was given back in order.
     is_unlocked: bool,
 }
@@ -63,7 +63,7 @@ impl OpenBurst {
             target_qp: None,
             dgid: [0; 16],
             requests: try_room(max_send_wr.min(MAX_BURST) as usize)?,
-            kept: None,
+            kept: u32::MAX,
             is_unlocked: false,
         })
     }
@@ -82,7 +82,9 @@ impl OpenBurst {
             self.requests.push_reserved(*out.request);
         } else {
             self.note_unlocked(writer);
-            self.end(targets, writer);
+            if self.is_open() {
+                self.end(targets, writer);
+            }
         }
         outcome
     }
@@ -173,9 +175,7 @@ impl OpenBurst {
     /// and its target did not wait for it, not all of them are [there](OpenBurst::kept).
     #[inline]
     pub(crate) fn end(&mut self, targets: &Targets, writer: &mut Option<RingWriter>) {
-        if self.is_open()
-            && let Some(target) = targets.get(self.place)
-        {
+        if let Some(target) = targets.get(self.place) {
             self.close(target);
             self.note_unlocked(writer);
         }
@@ -195,16 +195,16 @@ impl OpenBurst {
         &self.requests
     }
 
-    /// How many of them are there, once the burst has ended.
+    /// The first so many of them, or all, are there, once the burst has ended.
+    #[inline(always)]
     pub(crate) fn kept(&self) -> u32 {
-        let all = self.requests.len() as u32;
-        self.kept.map_or(all, |kept| kept.min(all))
+        self.kept
     }
 
     /// Whoever sent them knows what became of them.
     pub(crate) fn forget(&mut self) {
         self.requests.clear();
-        self.kept = None;
+        self.kept = u32::MAX;
     }
 
     /// Where the bytes of a message go, while it is not held for any.
@@ -253,7 +253,7 @@ impl OpenBurst {
         self.target_qp = Some(attributes.target(target.qp_num, state.unwrap_or(QpState::Err)));
         debug_assert!(self.requests.is_empty(), "a burst that nobody was told of");
         self.dgid = dgid;
-        (self.is_unlocked, self.kept) = (false, None);
+        (self.is_unlocked, self.kept) = (false, u32::MAX);
         Ok(())
     }
 
@@ -272,7 +272,7 @@ impl OpenBurst {
                     self.is_unlocked = view.unlock(qp);
                     if !self.is_unlocked && self.machine.count() > 0 {
                         // It was taken away: whether the messages came before that is not known.
-                        self.kept = Some(0);
+                        self.kept = 0;
                         return Err(LockError::Unclear);
                     }
                     return Ok(false);
@@ -300,7 +300,7 @@ impl OpenBurst {
             return Ok(());
         }
         // Where it is not known, whoever sent them is told of none.
-        self.kept = Some(kept.unwrap_or(0));
+        self.kept = kept.unwrap_or(0);
         self.machine = Burst::default();
         view.abandon(Object::Qp(index));
         Err(LockError::Unclear)
@@ -311,7 +311,7 @@ impl OpenBurst {
         let lane = target.queues.as_ref().and_then(|queues| Lane::new(&view, queues.qp, queues.cq));
         let Some(lane) = &lane else {
             // A forked child, in the middle of its parent's burst.
-            self.kept = Some(0);
+            self.kept = 0;
             self.machine = Burst::default();
             return;
         };

@@ -186,9 +186,11 @@ impl Near {
         self.burst.requests().len() as u32
     }
 
-    /// Ends the burst; how many of its messages are there.
+    /// Ends the burst; the first so many of its messages, or all, are there.
     pub(crate) fn settle(&mut self) -> u32 {
-        self.burst.end(&self.targets, &mut self.writer);
+        if self.burst.is_open() {
+            self.burst.end(&self.targets, &mut self.writer);
+        }
         self.burst.kept()
     }
 
