@@ -194,8 +194,12 @@ impl Burst {
         // Its count is filled in when the tail is known.
         let (head, payload) = self.entry.split_at_mut(HEAD_WORDS as usize);
         head.copy_from_slice(&completion.pack(0, stage.as_ref()));
-        for (word, count) in payload[..self.used.div_ceil(8)].iter_mut().zip(0..) {
-            *word = entry_word(&self.bytes[..self.used], count);
+        let (whole, rest) = self.bytes[..self.used].as_chunks();
+        for (word, bytes) in payload.iter_mut().zip(whole) {
+            *word = u64::from_ne_bytes(*bytes);
+        }
+        if !rest.is_empty() {
+            payload[whole.len()] = entry_word(rest, 0);
         }
         self.step = if self.step == Step::Opened { Step::Begin } else { Step::Room };
         true
