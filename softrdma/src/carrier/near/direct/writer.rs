@@ -68,7 +68,7 @@ impl RingWriter {
         }
         let hold = || host.hold_ring(place.at, place.slots);
         let words = hold().or_else(|| {
-            host.look_again();
+            host.refresh();
             hold()
         })?;
         let ring = DirectRing::of(&words);
