@@ -4,7 +4,8 @@
 //! not take is left to that.
 
 use crate::error::Result;
-use crate::queues::burst::{Burst, MAX_BURST, MAX_BYTES};
+use crate::queues::burst::{Burst, MAX_BURST};
+use crate::queues::completion::MAX_STAGED;
 use crate::queues::shared::{Memory as _, Object, QpWord, Word};
 use crate::queues::transaction::LockError;
 use crate::queues::transaction::{Machine as _, Progress};
@@ -99,8 +100,8 @@ impl OpenBurst {
         let Outgoing { endpoint, from, wr, request, .. } = *out;
         let length = request.length;
         let (header, longest) = match from.qp_type {
-            QpType::Rc | QpType::Uc => (0, MAX_BYTES as u64),
-            QpType::Ud => (GRH_BYTES, u64::from(from.mtu).min(MAX_BYTES as u64 - GRH_BYTES)),
+            QpType::Rc | QpType::Uc => (0, MAX_STAGED as u64),
+            QpType::Ud => (GRH_BYTES, u64::from(from.mtu).min(MAX_STAGED as u64 - GRH_BYTES)),
             QpType::XrcSend | QpType::XrcRecv => return BurstOutcome::NotTaken,
         };
         if !matches!(wr.opcode, Opcode::Send | Opcode::SendWithImm) || length > longest {
@@ -209,7 +210,7 @@ impl OpenBurst {
 
     /// Where the bytes of a message go, while it is not held for any.
     #[inline]
-    pub(crate) fn bytes(&mut self) -> &mut [u8; MAX_BYTES] {
+    pub(crate) fn bytes(&mut self) -> &mut [u8; MAX_STAGED] {
         debug_assert!(!self.is_open());
         self.machine.bytes()
     }

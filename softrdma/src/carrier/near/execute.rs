@@ -9,7 +9,7 @@ use std::cell::Cell;
 use ironverbs_os::clock::now;
 use ironverbs_os::growth::try_box;
 
-use crate::queues::completion::{wanted, wants};
+use crate::queues::completion::{MAX_STAGED, wanted, wants};
 use crate::queues::respond::{MoveError, Payload, Queues, Respond, Want};
 use crate::queues::shared::{Memory, Object, QpWord, Word};
 use crate::queues::transaction::LockError;
@@ -25,7 +25,7 @@ use crate::shm::keys::Lookup;
 use crate::shm::objects::View;
 
 use super::attributes::{QP_WORDS, QpAttributes, load};
-use super::bytes::{self, Gathered, STAGED, Use};
+use super::bytes::{self, Gathered, Use};
 use super::direct::{RingWriter, enter, is_settled, left};
 use super::peers::Remote;
 use super::target::{Target, Targets};
@@ -39,7 +39,7 @@ pub(crate) fn execute(
     out: &Outgoing<'_, '_>,
     targets: &mut Targets,
     writer: &mut Option<RingWriter>,
-    room: &mut [u8; STAGED],
+    room: &mut [u8; MAX_STAGED],
 ) -> Outcome {
     let Outgoing { endpoint, from, wr, request, .. } = *out;
     let sges = match wr.data {

@@ -8,14 +8,14 @@ use std::hint::spin_loop;
 use std::sync::Arc;
 
 use crate::carrier::near::attributes::Place;
-use crate::carrier::near::bytes::{self, Gathered, STAGED};
+use crate::carrier::near::bytes::{self, Gathered};
 use crate::carrier::near::completion_order::CompletionOrder;
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::key_cache::KeyCache;
 use crate::carrier::near::target::Target;
 use crate::carrier::outgoing::Outgoing;
 use crate::carrier::wr::Data;
-use crate::queues::completion::{Armed, Notify};
+use crate::queues::completion::{Armed, MAX_STAGED, Notify};
 use crate::queues::direct::{MAX_DIRECT, Message, Send, Sender, Way};
 use crate::queues::shared::{CqWord, Events, Memory, Object, QpWord, Word};
 use crate::queues::transaction::LockError;
@@ -179,7 +179,7 @@ pub(crate) fn send(
     ring_writer: &mut Option<RingWriter>,
     out: &Outgoing<'_, '_>,
     target: Option<&Target>,
-    room: &mut [u8; STAGED],
+    room: &mut [u8; MAX_STAGED],
 ) -> Sent {
     let Outgoing { endpoint, from, wr, request, .. } = *out;
     let length = request.length;
