@@ -39,7 +39,7 @@
 //! 5. Whether the target's key is good still, and what the bytes are: `pin.rs` and `gather.rs` in
 //!    `carrier/near/bytes/`.
 //! 6. The words of a slot are stored, last the one that says that the message is there: `Send::publish` in
-//!    `queues/direct/sender.rs`, by `DirectRing::exchange` in `shm/objects/direct.rs`.
+//!    `queues/direct/sender.rs`, by `DirectRing::publish` in `shm/objects/direct.rs`.
 //! 7. What follows, a completion, another try or an error: [`rules::requester`], `follow_outcome` in
 //!    `device/send.rs`. The own completion: `carrier/near/completion_order.rs`, [`queues::deliver`].
 //! 8. The target polls, and its bytes go to the buffer of its receive request: `device/completion.rs`,
@@ -101,4 +101,5 @@ pub mod testing {
     pub use crate::carrier::near::completion_order::{CompletionOrder, complete};
     pub use crate::carrier::near::endpoint::Endpoint;
     pub use crate::carrier::near::number::number;
+    pub use crate::carrier::outgoing::Outgoing;
 }

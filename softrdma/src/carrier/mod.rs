@@ -5,6 +5,7 @@
 //! | this | the seam between a queue pair and what carries its requests |
 //! | [`wr`] | a send request, borrowed from whoever posts it |
 //! | [`initiator`] | who sends |
+//! | [`outgoing`] | a request with all that is needed to start it |
 //! | [`started`] | what became of a request that was started |
 //! | [`near`] | to other processes of this folder, and to the own one |
 //!
@@ -14,7 +15,7 @@
 //! |---|---|
 //! | [`Started::Ended`] | follows: `rules::requester` says whether it completes, is tried later or fails |
 //! | [`Started::Settles`] | goes on; it ends with others at [`Carrier::settle`], within the same call |
-//! | [`Started::SettleFirst`] | settles, and starts it again |
+//! | [`Started::SettleFirst`] | settles, and [starts it again](Carrier::start_again) |
 //!
 //! A request that is to be tried again waits with the queue pair (`device/send.rs`), which then
 //! [executes](Carrier::execute) it by itself. The wait for a missing answer begins when the carrier says
@@ -27,6 +28,7 @@
 
 pub mod initiator;
 pub mod near;
+pub mod outgoing;
 pub mod started;
 pub mod wr;
 
@@ -34,10 +36,8 @@ use crate::error::Result;
 use crate::rules::requester::{Outcome, Posted};
 use crate::rules::verbs::QpType;
 
-use initiator::Initiator;
 use near::Near;
-use near::completion_order::CompletionOrder;
-use near::endpoint::Endpoint;
+use outgoing::Outgoing;
 use started::Started;
 use wr::Wr;
 
@@ -64,30 +64,22 @@ impl Carrier {
     }
 
     /// Starts a request; never waits for anything but short locks, and some microseconds for room in a ring.
-    /// `order` puts its own completion in order.
     #[inline(always)]
-    pub(crate) fn start(
-        &mut self,
-        endpoint: &Endpoint,
-        from: &Initiator,
-        request: &Posted,
-        wr: &Wr<'_>,
-        order: &CompletionOrder<'_>,
-    ) -> Started {
+    pub(crate) fn start(&mut self, out: &Outgoing<'_, '_>) -> Started {
         let Self::Near(near) = self;
-        near.start(endpoint, from, request, wr, order)
+        near.start(out)
+    }
+
+    /// Starts a request again, after others were settled that had to be settled first.
+    pub(crate) fn start_again(&mut self, out: &Outgoing<'_, '_>) -> Started {
+        let Self::Near(near) = self;
+        near.start_again(out)
     }
 
     /// Carries out a request that is not to wait for others to settle: it ends now. None is to be settled.
-    pub(crate) fn execute(
-        &mut self,
-        endpoint: &Endpoint,
-        from: &Initiator,
-        wr: &Wr<'_>,
-        order: &CompletionOrder<'_>,
-    ) -> Outcome {
+    pub(crate) fn execute(&mut self, out: &Outgoing<'_, '_>) -> Outcome {
         let Self::Near(near) = self;
-        near.execute(endpoint, from, wr, order)
+        near.execute(out)
     }
 
     /// Requests that settle.
@@ -97,8 +89,8 @@ impl Carrier {
         near.unsettled()
     }
 
-    /// Ends the requests that settle; how many of them, oldest first, have succeeded. The others failed on the
-    /// way. They are [handed out](Carrier::settled) next.
+    /// Ends the requests that settle. The first so many of them, or all, have succeeded; the others failed on
+    /// the way. They are [handed out](Carrier::settled) next.
     pub(crate) fn settle(&mut self) -> u32 {
         let Self::Near(near) = self;
         near.settle()

@@ -2,6 +2,7 @@
 
 pub use crate::rules::receive::Sge;
 pub use crate::rules::request::{BindWindow, Operands};
+use crate::rules::requester::Posted;
 use crate::rules::verbs::{Opcode, SendFlags};
 
 /// A send request (`struct ibv_send_wr`).
@@ -23,6 +24,16 @@ pub struct Wr<'a> {
     pub srq_num: u32,
     /// Datagrams: where to.
     pub datagram: Option<Datagram<'a>>,
+}
+
+impl Wr<'_> {
+    /// What a send queue must know of it.
+    #[must_use]
+    #[inline(always)]
+    pub fn posted(&self) -> Posted {
+        let signaled = self.flags.has(SendFlags::SIGNALED);
+        Posted { wr_id: self.wr_id, opcode: self.opcode, signaled, length: self.data.length() }
+    }
 }
 
 /// Local memory of a request.

@@ -61,10 +61,8 @@ impl After {
 
     /// This queue pair is in error, or about to be: whoever broke it may also have died over it.
     #[cold]
-    fn broke(&mut self, qp_num: u32) {
-        if let Some((_, index)) = place_of(qp_num) {
-            *self = Self(Self::BROKEN + index);
-        }
+    fn broken(qp_num: u32) -> Self {
+        place_of(qp_num).map_or(Self::NOTHING, |(_, index)| Self(Self::BROKEN + index))
     }
 }
 
@@ -173,38 +171,37 @@ impl CompletionQueue {
     #[inline(always)]
     pub(super) fn poll_anew(&self, max: u32, take: &mut impl FnMut(&Completion)) -> u32 {
         let waits = self.device.retries.try_some(&self.device);
-        let mut taken = 0;
-        loop {
-            let mut after = After::NOTHING;
-            taken += self.take(max - taken, waits, &mut after, take);
+        let mut left = max;
+        while left > 0 {
+            let (taken, after) = self.take(left, waits, take);
+            left -= taken;
             if after == After::NOTHING {
-                return taken;
+                break;
             }
             self.follow(after);
             // Behind a completion of a queue pair that broke there may be others. And what came while another
             // had the processor is taken now: a program that finds nothing, and then that its peer has gone,
             // would drop it.
-            if after == After::LOOK || taken == max {
-                return taken;
+            if after == After::LOOK {
+                break;
             }
         }
+        max - left
     }
 
     #[inline(always)]
-    fn take(&self, max: u32, waits: bool, after: &mut After, take: &mut impl FnMut(&Completion)) -> u32 {
+    fn take(&self, max: u32, waits: bool, take: &mut impl FnMut(&Completion)) -> (u32, After) {
         let mut guard = self.reader();
         let reader = &mut *guard;
-        let (mut taken, mut head) = (0, reader.head);
+        let (mut taken, mut head, mut after) = (0, reader.head, After::NOTHING);
         let mut first = reader.entries.first(head);
         let mut has_message = !is_next(first, head) && reader.direct.may_have_message();
-        if max == 0 || !(has_message || is_next(first, head)) {
-            if max > 0 {
-                *after = reader.found_nothing(waits, &self.device.finders);
-            }
-            return 0;
+        if !has_message && !is_next(first, head) {
+            return (0, reader.found_nothing(waits, &self.device.finders));
         }
         // Once around at most: whoever fills a queue with what cannot be true all the time keeps nobody here.
-        for _ in 0..reader.capacity {
+        let mut rounds = reader.capacity;
+        loop {
             let direct = &mut reader.direct;
             // What stands in the queue does not keep messages waiting for ever.
             has_message |= head.is_multiple_of(TURN) && direct.may_have_message();
@@ -220,20 +217,21 @@ impl CompletionQueue {
                 } else {
                     head = head.wrapping_add(1);
                     // Words that cannot be true were written by somebody else than a peer's engine.
-                    if let Some(completion) = self.read(first, words, after) {
+                    if let Some((completion, leaves)) = self.read(first, words) {
                         if may_be_late {
                             direct.passed(completion.qp_num);
                         }
                         take(&completion);
-                        taken += 1;
+                        (taken, after) = (taken + 1, leaves);
                     }
-                    if *after != After::NOTHING {
+                    if after != After::NOTHING {
                         // Whoever sees to a queue pair that broke may need the queue.
                         break;
                     }
                 }
             }
-            if taken == max {
+            rounds = rounds.saturating_sub(1);
+            if taken == max || rounds == 0 {
                 break;
             }
             first = reader.entries.first(head);
@@ -242,12 +240,11 @@ impl CompletionQueue {
         if head != reader.head {
             reader.move_head(head);
         } else if taken == 0 {
-            *after = reader.found_nothing(waits, &self.device.finders);
-            return 0;
+            return (0, reader.found_nothing(waits, &self.device.finders));
         }
         (reader.empty_polls, reader.looks_at) = (0, LOOKS);
         self.device.finders.note();
-        taken
+        (taken, after)
     }
 
     /// What a poll leaves to be done without the queue.
@@ -266,11 +263,12 @@ impl CompletionQueue {
         }
     }
 
-    /// The completion in an entry whose first word was published. Payload that came with it goes to its buffer.
+    /// The completion in an entry whose first word was published, and what it leaves to be done. Payload that
+    /// came with it goes to its buffer.
     #[inline(always)]
-    fn read(&self, first: u64, words: &[AtomicU64], after: &mut After) -> Option<Completion> {
+    fn read(&self, first: u64, words: &[AtomicU64]) -> Option<(Completion, After)> {
         if let Some(permissions) = &self.device.endpoint.permissions {
-            return self.read_numbered(permissions, first, words, after);
+            return self.read_numbered(permissions, first, words);
         }
         let head = head(first, words)?;
         let (mut completion, bytes) = Completion::unpack(&head)?;
@@ -282,9 +280,9 @@ impl CompletionQueue {
                 completion = not_placed(&completion);
             }
         } else if !matches!(completion.status, Status::Success | Status::WrFlushErr) {
-            after.broke(completion.qp_num);
+            return Some((completion, After::broken(completion.qp_num)));
         }
-        Some(completion)
+        Some((completion, After::NOTHING))
     }
 
     /// As [`CompletionQueue::read`], where the entry may be anybody's and the permissions say what it is about.
@@ -294,8 +292,7 @@ impl CompletionQueue {
         permissions: &Permissions,
         first: u64,
         words: &[AtomicU64],
-        after: &mut After,
-    ) -> Option<Completion> {
+    ) -> Option<(Completion, After)> {
         let (mut completion, bytes) = Completion::unpack(&head(first, words)?)?;
         let placement = permissions.completed(&mut completion, bytes)?;
         if completion.opcode < WcOpcode::Recv {
@@ -309,9 +306,9 @@ impl CompletionQueue {
                 completion = not_placed(&completion);
             }
         } else if !matches!(completion.status, Status::Success | Status::WrFlushErr) {
-            after.broke(completion.qp_num);
+            return Some((completion, After::broken(completion.qp_num)));
         }
-        Some(completion)
+        Some((completion, After::NOTHING))
     }
 
     /// Moves payload to the buffer that it came for, by this process's own table of keys.

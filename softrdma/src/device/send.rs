@@ -26,6 +26,7 @@ use super::qp_attributes::Attributes;
 use crate::carrier::Carrier;
 use crate::carrier::initiator::Initiator;
 use crate::carrier::near::completion_order::CompletionOrder;
+use crate::carrier::outgoing::Outgoing;
 use crate::carrier::started::Started;
 use crate::carrier::wr::{Data, Datagram, Wr};
 
@@ -225,11 +226,6 @@ impl Ring {
     }
 }
 
-pub(super) fn posted(wr: &Wr<'_>) -> Posted {
-    let signaled = wr.flags.has(SendFlags::SIGNALED);
-    Posted { wr_id: wr.wr_id, opcode: wr.opcode, signaled, length: wr.data.length() }
-}
-
 /// The send queue of a queue pair, held while requests are posted that belong together.
 ///
 /// Between two of them the queue pair that they are for may be held, too, and its completion queue, which may
@@ -270,37 +266,41 @@ impl Sending<'_> {
         debug_assert!(self.accepted > 0, "a request that was not accepted");
         self.accepted = self.accepted.saturating_sub(1);
         let (qp, side) = (self.qp, &mut *self.side);
-        let (endpoint, request) = (&qp.device().endpoint, posted(wr));
-        let order = qp.completion_order(wr);
-        while qp.state() == QpState::Rts && side.ring.is_empty() && side.requester.state() == QpState::Rts {
+        let (request, order) = (wr.posted(), qp.completion_order(wr));
+        let mut started = qp.may_start(side).then(|| {
+            let (endpoint, from) = (&qp.device().endpoint, &side.initiator);
+            let out = Outgoing { endpoint, from, wr, request: &request, order: &order };
             // What is counted is done for good, which is not known yet of what settles with others.
-            let started = if side.counters.sends {
-                Started::Ended(side.carrier.execute(endpoint, &side.initiator, wr, &order))
+            if side.counters.sends {
+                Started::Ended(side.carrier.execute(&out))
             } else {
-                side.carrier.start(endpoint, &side.initiator, &request, wr, &order)
-            };
-            match started {
-                Started::Ended(outcome) => {
-                    // Those before it, where its target could not be had.
-                    qp.settle(side);
-                    qp.note_bound(wr, outcome);
-                    let now = if matches!(outcome, Outcome::Done(_)) { 0 } else { qp.device().now() };
-                    let action = side.requester.outcome(&request, outcome, now);
-                    if action == Action::Later {
-                        side.ring.push(wr);
-                        qp.schedule(side);
-                    } else {
-                        qp.follow_outcome(side, &request, action, &order);
-                    }
-                    return;
+                side.carrier.start(&out)
+            }
+        });
+        while started == Some(Started::SettleFirst) {
+            started = qp.start_again(side, wr, &request, &order);
+        }
+        match started {
+            Some(Started::Ended(outcome)) => {
+                // Those before it, where its target could not be had.
+                qp.settle(side);
+                qp.note_bound(wr, outcome);
+                let now = if matches!(outcome, Outcome::Done(_)) { 0 } else { qp.device().now() };
+                let action = side.requester.outcome(&request, outcome, now);
+                if action == Action::Later {
+                    side.ring.push(wr);
+                    qp.schedule(side);
+                } else {
+                    qp.follow_outcome(side, &request, action, &order);
                 }
-                Started::Settles => return,
-                Started::SettleFirst => qp.settle(side),
+            }
+            Some(Started::Settles | Started::SettleFirst) => {}
+            None => {
+                qp.settle(side);
+                side.ring.push(wr);
+                qp.work(side, true);
             }
         }
-        qp.settle(side);
-        side.ring.push(wr);
-        qp.work(side, true);
     }
 }
 
@@ -348,6 +348,28 @@ impl QueuePair {
         Completion { places, ..completion }
     }
 
+    /// Whether a request that is posted now is started at once: none waits before it.
+    #[inline(always)]
+    fn may_start(&self, side: &SendSide) -> bool {
+        self.state() == QpState::Rts && side.ring.is_empty() && side.requester.state() == QpState::Rts
+    }
+
+    /// Starts a request for which others are to be settled first; `None` when it has to wait then.
+    #[inline(never)]
+    fn start_again(
+        &self,
+        side: &mut SendSide,
+        wr: &Wr<'_>,
+        request: &Posted,
+        order: &CompletionOrder<'_>,
+    ) -> Option<Started> {
+        self.settle(side);
+        self.may_start(side).then(|| {
+            let (endpoint, from) = (&self.device().endpoint, &side.initiator);
+            side.carrier.start_again(&Outgoing { endpoint, from, wr, request, order })
+        })
+    }
+
     /// Ends the requests that settle together, and tells of them.
     #[inline(always)]
     fn settle(&self, side: &mut SendSide) {
@@ -358,33 +380,37 @@ impl QueuePair {
 
     #[inline(never)]
     fn settle_now(&self, side: &mut SendSide) {
-        let mut there = side.carrier.settle();
-        if !self.qp_type().is_reliable() {
-            // Who sends datagrams or unreliably never learns what is lost.
-            there = u32::MAX;
-        }
-        let order = CompletionOrder::new(None);
+        let there = side.carrier.settle();
         let mut nth = 0;
         while let Some(request) = side.carrier.settled(nth) {
-            if nth < there {
+            // Who sends datagrams or unreliably never learns what is lost.
+            if nth < there || !self.qp_type().is_reliable() {
                 match side.requester.done(&request, request.length as u32) {
-                    Some(completion) => self.complete(side, completion, &order),
+                    Some(completion) => self.complete(side, completion, &CompletionOrder::new(None)),
                     None => side.silent += 1,
                 }
-            } else if nth == there {
-                // The connection breaks.
-                let outcome = Outcome::Refused(Syndrome::Operational);
-                let action = side.requester.outcome(&request, outcome, self.device().now());
-                self.follow_outcome(side, &request, action, &order);
             } else {
-                // Each has a completion that says so, also where it asked for none.
-                let flushed = Completion::flushed(request.wr_id, request.opcode.into(), self.qp_num());
-                self.complete(side, flushed, &order);
+                self.fail_settled(side, &request, nth == there);
             }
             nth += 1;
         }
         side.carrier.forget_settled();
         self.tell_drained(side);
+    }
+
+    /// Ends a request that failed when those before it had settled: with the `first` the connection breaks,
+    /// and each of the others has a completion that says so, also where it asked for none.
+    #[cold]
+    fn fail_settled(&self, side: &mut SendSide, request: &Posted, first: bool) {
+        let order = CompletionOrder::new(None);
+        if first {
+            let outcome = Outcome::Refused(Syndrome::Operational);
+            let action = side.requester.outcome(request, outcome, self.device().now());
+            self.follow_outcome(side, request, action, &order);
+        } else {
+            let flushed = Completion::flushed(request.wr_id, request.opcode.into(), self.qp_num());
+            self.complete(side, flushed, &order);
+        }
     }
 
     /// What puts a request's own completion in order.
@@ -427,9 +453,10 @@ impl QueuePair {
             }
             early = false;
             let Some(wr) = side.ring.front() else { break };
-            let order = self.completion_order(&wr);
-            let outcome = side.carrier.execute(&self.device().endpoint, &side.initiator, &wr, &order);
-            let request = posted(&wr);
+            let (request, order) = (wr.posted(), self.completion_order(&wr));
+            let (endpoint, from) = (&self.device().endpoint, &side.initiator);
+            let out = Outgoing { endpoint, from, wr: &wr, request: &request, order: &order };
+            let outcome = side.carrier.execute(&out);
             self.note_bound(&wr, outcome);
             let action = side.requester.outcome(&request, outcome, self.device().now());
             if action != Action::Later {
@@ -501,7 +528,7 @@ impl QueuePair {
     /// Completes everything that waits in ERR and SQE.
     pub(super) fn flush_sends(&self, side: &mut SendSide) {
         while side.requester.flushes() {
-            let Some(posted) = side.ring.front().map(|wr| posted(&wr)) else { break };
+            let Some(posted) = side.ring.front().map(|wr| wr.posted()) else { break };
             side.ring.pop();
             if side.counters.own {
                 side.counters.flushed(&posted);

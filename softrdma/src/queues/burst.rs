@@ -24,7 +24,7 @@ use super::respond::Queues;
 use super::shared::{CqJournal, CqWord, Events, Fence, Memory, Object, QpJournal, QpWord, Take, Word, slot};
 use super::transaction::LockError;
 use super::transaction::{Machine, Progress, then};
-use crate::queues::completion::{Armed, ENTRY_WORDS, HEAD_WORDS, STAGE_WORDS, Stage, stage_room, wanted};
+use crate::queues::completion::{Armed, ENTRY_WORDS, HEAD_WORDS, MAX_STAGED, Stage, stage_room, wanted};
 use crate::queues::receive::first_in_ring;
 use crate::rules::keys::{self, Key};
 use crate::rules::responder::{Incoming, Plan, RemoteAccess, TargetQp, Verdict, judge, success};
@@ -32,9 +32,6 @@ use crate::rules::verbs::{Access, Event, Opcode, Status};
 
 /// Most messages of a burst: others wait for the locks meanwhile.
 pub const MAX_BURST: u32 = 64;
-
-/// Most bytes of a message, with what stands in front of a datagram.
-pub const MAX_BYTES: usize = 8 * STAGE_WORDS;
 
 /// What goes straight through, once the responder's rules have accepted it.
 const PLAIN: Plan = Plan { remote: RemoteAccess::None, receive: true, invalidate: None, established: false };
@@ -60,7 +57,7 @@ pub struct Burst {
     solicited: bool,
     entry: [u64; ENTRY_WORDS as usize],
     used: usize,
-    bytes: [u8; MAX_BYTES],
+    bytes: [u8; MAX_STAGED],
     step: Step,
 }
 
@@ -99,7 +96,7 @@ impl Default for Burst {
             solicited: false,
             entry: [0; ENTRY_WORDS as usize],
             used: 0,
-            bytes: [0; MAX_BYTES],
+            bytes: [0; MAX_STAGED],
             step: Step::Closed,
         }
     }
@@ -123,7 +120,7 @@ impl Burst {
     pub fn is_likely(memory: &impl Memory, queues: &Queues, used: usize, solicited: bool) -> bool {
         let armed = memory.load(Word::Cq(queues.cq, CqWord::Armed));
         queues.srq.is_none()
-            && used <= stage_room(memory, queues.cq).min(MAX_BYTES)
+            && used <= stage_room(memory, queues.cq).min(MAX_STAGED)
             && wanted(memory, queues.cq) == 0
             && !Armed::rings(armed, Status::Success, solicited)
     }
@@ -142,7 +139,7 @@ impl Burst {
     }
 
     /// Where the bytes of the next message go, in front of them the 40 of a datagram's header.
-    pub fn bytes(&mut self) -> &mut [u8; MAX_BYTES] {
+    pub fn bytes(&mut self) -> &mut [u8; MAX_STAGED] {
         &mut self.bytes
     }
 
@@ -175,7 +172,7 @@ impl Burst {
         let mut stage = None;
         if self.used > 0 {
             let length = first.length as usize;
-            if self.used > length || self.used > stage_room(memory, self.cq).min(MAX_BYTES) {
+            if self.used > length || self.used > stage_room(memory, self.cq).min(MAX_STAGED) {
                 return false;
             }
             if self.key.is_none_or(|(lkey, _)| lkey != first.lkey) {
@@ -194,8 +191,12 @@ impl Burst {
         // Its count is filled in when the tail is known.
         let (head, payload) = self.entry.split_at_mut(HEAD_WORDS as usize);
         head.copy_from_slice(&completion.pack(0, stage.as_ref()));
-        for (word, count) in payload[..self.used.div_ceil(8)].iter_mut().zip(0..) {
-            *word = entry_word(&self.bytes[..self.used], count);
+        let (whole, rest) = self.bytes[..self.used].as_chunks();
+        for (word, bytes) in payload.iter_mut().zip(whole) {
+            *word = u64::from_ne_bytes(*bytes);
+        }
+        if !rest.is_empty() {
+            payload[whole.len()] = entry_word(rest, 0);
         }
         self.step = if self.step == Step::Opened { Step::Begin } else { Step::Room };
         true

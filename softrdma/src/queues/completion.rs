@@ -26,6 +26,9 @@ pub const HEAD_WORDS: u32 = 7;
 /// Most words of payload in an entry.
 pub const STAGE_WORDS: usize = (ENTRY_WORDS - HEAD_WORDS) as usize;
 
+/// Most bytes of payload in an entry, with what stands in front of a datagram.
+pub const MAX_STAGED: usize = 8 * STAGE_WORDS;
+
 /// Flags of a completion queue: word 0 of its [attributes](Word::Attribute).
 pub mod wants {
     /// Completions carry the time.
@@ -129,7 +132,7 @@ impl Completion {
             timestamp: words[5],
             places: if bytes == 0 { words[6] as u32 } else { 0 },
         };
-        (bytes <= 8 * STAGE_WORDS).then_some((completion, bytes))
+        (bytes <= MAX_STAGED).then_some((completion, bytes))
     }
 }
 

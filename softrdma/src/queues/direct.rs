@@ -55,8 +55,8 @@ pub use way::Way;
 pub const HEADER_WORDS: u32 = 16;
 /// Words of a slot: a cache line.
 pub const SLOT_WORDS: u32 = 8;
-/// Most bytes of a message.
-pub const MAX_DIRECT: usize = super::burst::MAX_BYTES;
+/// Most bytes of a message: what goes by a ring may travel in a completion entry, too.
+pub const MAX_DIRECT: usize = super::completion::MAX_STAGED;
 /// Fewest slots of a ring, by powers of two: what is written of one message leaves the one before it whole,
 /// from which the next sender learns how many there were ([`Sender::attach`]).
 pub const MIN_SLOTS: u32 = (2 * slots_of(MAX_DIRECT as u32)).next_power_of_two();

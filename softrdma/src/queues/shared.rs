@@ -32,7 +32,7 @@ pub trait Memory {
     fn store(&self, word: Word, value: u64);
     /// Writes one word, before whatever this process reads afterwards.
     #[inline]
-    fn exchange(&self, word: Word, value: u64) {
+    fn publish(&self, word: Word, value: u64) {
         self.store(word, value);
     }
     /// Reads words that follow one another, in any order, of a request, an entry or attributes.

@@ -1,10 +1,6 @@
 //! The folder in shared memory where the processes that may talk to each other meet.
 //!
-//! | variable | effect |
-//! |---|---|
-//! | none | `/dev/shm/ironverbs-UID`, mode 0700, files 0600: the processes of one user |
-//! | `IRONVERBS_SOFT_GROUP=GID` | `/dev/shm/ironverbs-group-GID`, mode 0770, files 0660: the group's members |
-//! | `IRONVERBS_SOFT_DIR=PATH` | this folder instead, by its full path, with the same owner and mode |
+//! [`Config`] says where it is. That of one user has mode 0700 and files of 0600, that of a group 0770 and 0660.
 //!
 //! `/dev/shm` is writable for everybody, so a folder that another user made first must not be used: owner, mode
 //! and type are checked through the open descriptor, and all files are then reached through that descriptor
@@ -39,52 +35,10 @@ use nix::unistd::{Gid, UnlinkatFlags, fchown, fchownat, geteuid, symlinkat, unli
 use super::error::{Error, Result, errno};
 use super::liveness::{OwnFiles, PeerFile};
 
+mod config;
 pub(crate) mod making;
 
-/// Where the folder is and who may use it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Config {
-    /// The folder. Its parent must exist.
-    pub path: PathBuf,
-    /// Share with the members of this group instead of keeping it to the user.
-    pub group: Option<u32>,
-}
-
-impl Config {
-    /// What the environment asks for; the defaults are in the module's documentation, and hold too for a
-    /// program that has more rights than its caller ([`ironverbs_os::environment`]).
-    ///
-    /// A group that is not a number is refused, so that a typing mistake does not end in another folder, and so
-    /// is a relative path, which processes with other working directories would take for another folder.
-    pub fn from_env() -> Result<Self> {
-        let trusted = ironverbs_os::environment::trusted;
-        Self::from_values(trusted("IRONVERBS_SOFT_DIR"), trusted("IRONVERBS_SOFT_GROUP"))
-    }
-
-    /// As [`Config::from_env`], with the values of both variables from somewhere else.
-    pub fn from_values(dir: Option<OsString>, group: Option<OsString>) -> Result<Self> {
-        let dir = dir.filter(|d| !d.is_empty());
-        let group = group.filter(|g| !g.is_empty());
-        let group = match group {
-            Some(g) => Some(
-                g.to_str()
-                    .and_then(|g| g.parse::<u32>().ok())
-                    .filter(|g| *g != u32::MAX)
-                    .ok_or(Error::Folder("IRONVERBS_SOFT_GROUP is not a numeric group id"))?,
-            ),
-            None => None,
-        };
-        let path = match (dir, group) {
-            (Some(dir), _) if Path::new(&dir).is_relative() => {
-                return Err(Error::Folder("IRONVERBS_SOFT_DIR is not a full path"));
-            }
-            (Some(dir), _) => PathBuf::from(dir),
-            (None, Some(gid)) => PathBuf::from(format!("/dev/shm/ironverbs-group-{gid}")),
-            (None, None) => PathBuf::from(format!("/dev/shm/ironverbs-{}", geteuid())),
-        };
-        Ok(Config { path, group })
-    }
-}
+pub use config::Config;
 
 fn folder_mode(group: Option<u32>) -> u32 {
     if group.is_some() { 0o770 } else { 0o700 }
@@ -128,8 +82,7 @@ impl Folder {
         if may_be_renamed && !is_marked(&fd, &name) {
             return Err(Error::Folder(
                 "everybody may have put it there (its parent is writable for all and not sticky), and it was \
-                 not \
-                 made there by this library",
+                 not made there by this library",
             ));
         }
         Ok(Folder { fd: Descriptor::new(fd)?, path: path.clone(), group: config.group, may_be_renamed })
@@ -167,7 +120,7 @@ impl Folder {
         (age >= COARSE && changed != 0).then_some(changed)
     }
 
-    /// Whether other users may be in it.
+    /// Whether other users may be in it: the members of a group.
     pub fn is_shared(&self) -> bool {
         self.group.is_some()
     }
@@ -215,11 +168,6 @@ impl Folder {
     /// Errors: `EEXIST` where something has it, `ENOENT` where the file has lost its own.
     pub fn rename(&self, from: &CStr, to: &CStr) -> Result<()> {
         rename(self.fd()?, from, to)
-    }
-
-    /// Whether members of a group share the folder.
-    pub fn shared_with_group(&self) -> bool {
-        self.group.is_some()
     }
 
     /// The group that shares the folder.
@@ -525,24 +473,6 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn environment() {
-        let values =
-            |d: Option<&str>, g: Option<&str>| Config::from_values(d.map(Into::into), g.map(Into::into));
-        // SAFETY: reads a number of the process.
-        let uid = unsafe { libc::geteuid() };
-        assert_eq!(values(None, None).unwrap().path, PathBuf::from(format!("/dev/shm/ironverbs-{uid}")));
-        assert_eq!(values(Some(""), Some("")).unwrap().group, None);
-        let c = values(None, Some("100")).unwrap();
-        assert_eq!((c.path.to_str().unwrap(), c.group), ("/dev/shm/ironverbs-group-100", Some(100)));
-        let c = values(Some("/x"), Some("7")).unwrap();
-        assert_eq!((c.path.to_str().unwrap(), c.group), ("/x", Some(7)));
-        for bad in ["users", "-1", "4294967295", "1 "] {
-            assert!(matches!(values(None, Some(bad)), Err(Error::Folder(_))), "{bad}");
-        }
-        assert!(matches!(values(Some("shm/x"), None), Err(Error::Folder(_))));
-    }
-
-    #[test]
     fn the_mode_does_not_depend_on_the_umask() {
         let dir = TestDir::new("folder");
         // SAFETY: reads a number of the process.
@@ -601,7 +531,7 @@ mod tests {
         let gid = unsafe { libc::getegid() };
         let config = Config { path: dir.path().join("g"), group: Some(gid) };
         let folder = Folder::open(&config).unwrap();
-        assert!(folder.shared_with_group());
+        assert!(folder.is_shared());
         assert_eq!(std::fs::metadata(&config.path).unwrap().permissions().mode() & 0o7777, 0o770);
         // The same folder without the opt-in is too wide.
         assert!(matches!(

@@ -19,12 +19,12 @@ use softrdma::rules::verbs::{Access, Opcode, QpState, QpType, SendFlags, Status,
 use softrdma::shm::folder::Config;
 use softrdma::shm::keys::Entry;
 use softrdma::shm::objects::{Held, Shape};
-use softrdma::testing::CompletionOrder;
 use softrdma::testing::Endpoint;
 use softrdma::testing::Initiator;
 use softrdma::testing::Near;
 use softrdma::testing::complete;
 use softrdma::testing::place;
+use softrdma::testing::{CompletionOrder, Outgoing};
 use softrdma::testing::{QpAttributes, SrqAttributes};
 
 pub const GID: [u8; 16] = [7; 16];
@@ -189,7 +189,8 @@ impl RawQp {
     }
 
     pub fn execute(&mut self, wr: &Wr<'_>) -> Outcome {
-        self.near.execute(&self.endpoint, &self.initiator, wr, &CompletionOrder::new(None))
+        let (endpoint, from, order) = (&self.endpoint, &self.initiator, CompletionOrder::new(None));
+        self.near.execute(&Outgoing { endpoint, from, wr, request: &wr.posted(), order: &order })
     }
 
     /// A send, and its own completion.

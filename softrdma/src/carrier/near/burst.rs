@@ -4,7 +4,8 @@
 //! not take is left to that.
 
 use crate::error::Result;
-use crate::queues::burst::{Burst, MAX_BURST, MAX_BYTES};
+use crate::queues::burst::{Burst, MAX_BURST};
+use crate::queues::completion::MAX_STAGED;
 use crate::queues::shared::{Memory as _, Object, QpWord, Word};
 use crate::queues::transaction::LockError;
 use crate::queues::transaction::{Machine as _, Progress};
@@ -18,9 +19,8 @@ use ironverbs_os::growth::{TryPush, try_room};
 use super::attributes::{QP_WORDS, load};
 use super::bytes::{self, Gathered};
 use super::direct::{RingWriter, enter, left};
-use super::endpoint::Endpoint;
 use super::target::{Target, Targets};
-use crate::carrier::initiator::Initiator;
+use crate::carrier::outgoing::Outgoing;
 use crate::carrier::wr::{Datagram, Wr};
 
 /// The burst of a queue pair that is under way, and whom it is for.
@@ -33,8 +33,8 @@ pub(crate) struct OpenBurst {
     dgid: [u8; 16],
     /// Its requests that were delivered, oldest first, until they are told.
     requests: Vec<Posted>,
-    /// How many of them are there, once that is known.
-    kept: Option<u32>,
+    /// The first so many of them are there, all at first.
+    kept: u32,
     /// The target's lock was given back in order.
     is_unlocked: bool,
 }
@@ -64,7 +64,7 @@ impl OpenBurst {
             target_qp: None,
             dgid: [0; 16],
             requests: try_room(max_send_wr.min(MAX_BURST) as usize)?,
-            kept: None,
+            kept: u32::MAX,
             is_unlocked: false,
         })
     }
@@ -73,20 +73,19 @@ impl OpenBurst {
     #[inline(always)]
     pub(crate) fn deliver(
         &mut self,
-        endpoint: &Endpoint,
-        from: &Initiator,
+        out: &Outgoing<'_, '_>,
         targets: &Targets,
         writer: &mut Option<RingWriter>,
-        wr: &Wr<'_>,
-        request: &Posted,
     ) -> BurstOutcome {
-        debug_assert!(!self.must_end_before(wr));
-        let outcome = self.try_deliver(endpoint, from, targets, writer, wr, request.length);
+        debug_assert!(!self.must_end_before(out.wr));
+        let outcome = self.try_deliver(out, targets, writer);
         if outcome == BurstOutcome::Delivered {
-            self.requests.push_reserved(*request);
+            self.requests.push_reserved(*out.request);
         } else {
             self.note_unlocked(writer);
-            self.end(targets, writer);
+            if self.is_open() {
+                self.end(targets, writer);
+            }
         }
         outcome
     }
@@ -94,16 +93,15 @@ impl OpenBurst {
     #[inline(always)]
     fn try_deliver(
         &mut self,
-        endpoint: &Endpoint,
-        from: &Initiator,
+        out: &Outgoing<'_, '_>,
         targets: &Targets,
         writer: &mut Option<RingWriter>,
-        wr: &Wr<'_>,
-        length: u64,
     ) -> BurstOutcome {
+        let Outgoing { endpoint, from, wr, request, .. } = *out;
+        let length = request.length;
         let (header, longest) = match from.qp_type {
-            QpType::Rc | QpType::Uc => (0, MAX_BYTES as u64),
-            QpType::Ud => (GRH_BYTES, u64::from(from.mtu).min(MAX_BYTES as u64 - GRH_BYTES)),
+            QpType::Rc | QpType::Uc => (0, MAX_STAGED as u64),
+            QpType::Ud => (GRH_BYTES, u64::from(from.mtu).min(MAX_STAGED as u64 - GRH_BYTES)),
             QpType::XrcSend | QpType::XrcRecv => return BurstOutcome::NotTaken,
         };
         if !matches!(wr.opcode, Opcode::Send | Opcode::SendWithImm) || length > longest {
@@ -178,9 +176,7 @@ impl OpenBurst {
     /// and its target did not wait for it, not all of them are [there](OpenBurst::kept).
     #[inline]
     pub(crate) fn end(&mut self, targets: &Targets, writer: &mut Option<RingWriter>) {
-        if self.is_open()
-            && let Some(target) = targets.get(self.place)
-        {
+        if let Some(target) = targets.get(self.place) {
             self.close(target);
             self.note_unlocked(writer);
         }
@@ -200,21 +196,21 @@ impl OpenBurst {
         &self.requests
     }
 
-    /// How many of them are there, once the burst has ended.
+    /// The first so many of them, or all, are there, once the burst has ended.
+    #[inline(always)]
     pub(crate) fn kept(&self) -> u32 {
-        let all = self.requests.len() as u32;
-        self.kept.map_or(all, |kept| kept.min(all))
+        self.kept
     }
 
     /// Whoever sent them knows what became of them.
     pub(crate) fn forget(&mut self) {
         self.requests.clear();
-        self.kept = None;
+        self.kept = u32::MAX;
     }
 
     /// Where the bytes of a message go, while it is not held for any.
     #[inline]
-    pub(crate) fn bytes(&mut self) -> &mut [u8; MAX_BYTES] {
+    pub(crate) fn bytes(&mut self) -> &mut [u8; MAX_STAGED] {
         debug_assert!(!self.is_open());
         self.machine.bytes()
     }
@@ -258,7 +254,7 @@ impl OpenBurst {
         self.target_qp = Some(attributes.target(target.qp_num, state.unwrap_or(QpState::Err)));
         debug_assert!(self.requests.is_empty(), "a burst that nobody was told of");
         self.dgid = dgid;
-        (self.is_unlocked, self.kept) = (false, None);
+        (self.is_unlocked, self.kept) = (false, u32::MAX);
         Ok(())
     }
 
@@ -277,7 +273,7 @@ impl OpenBurst {
                     self.is_unlocked = view.unlock(qp);
                     if !self.is_unlocked && self.machine.count() > 0 {
                         // It was taken away: whether the messages came before that is not known.
-                        self.kept = Some(0);
+                        self.kept = 0;
                         return Err(LockError::Unclear);
                     }
                     return Ok(false);
@@ -305,7 +301,7 @@ impl OpenBurst {
             return Ok(());
         }
         // Where it is not known, whoever sent them is told of none.
-        self.kept = Some(kept.unwrap_or(0));
+        self.kept = kept.unwrap_or(0);
         self.machine = Burst::default();
         view.abandon(Object::Qp(index));
         Err(LockError::Unclear)
@@ -316,7 +312,7 @@ impl OpenBurst {
         let lane = target.queues.as_ref().and_then(|queues| Lane::new(&view, queues.qp, queues.cq));
         let Some(lane) = &lane else {
             // A forked child, in the middle of its parent's burst.
-            self.kept = Some(0);
+            self.kept = 0;
             self.machine = Burst::default();
             return;
         };

@@ -6,7 +6,8 @@
 //! this thread runs again. So the lock of the own completion queue is taken before the bell is rung, and given
 //! back behind the own completion.
 
-use std::cell::RefCell;
+use std::cell::Cell;
+use std::fmt::{Debug, Formatter, Result as FmtResult};
 use std::hint::spin_loop;
 use std::sync::Arc;
 use std::time::Instant;
@@ -41,18 +42,23 @@ pub struct OwnQueue {
 }
 
 /// The completion queue of one request that tells of its success, not kept at first.
-#[derive(Debug)]
 pub struct CompletionOrder<'a> {
     queue: Option<&'a OwnQueue>,
     /// Where the queue is, behind the process's own lock, which comes before the queue's.
-    kept: RefCell<Option<QueueGuard<'a, Held>>>,
+    kept: Cell<Option<QueueGuard<'a, Held>>>,
+}
+
+impl Debug for CompletionOrder<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> FmtResult {
+        f.debug_struct("CompletionOrder").field("queue", &self.queue).finish_non_exhaustive()
+    }
 }
 
 impl<'a> CompletionOrder<'a> {
     /// `None`: there will be no completion, or its order does not matter.
     #[inline]
     pub fn new(queue: Option<&'a OwnQueue>) -> Self {
-        Self { queue, kept: RefCell::new(None) }
+        Self { queue, kept: Cell::new(None) }
     }
 
     /// Keeps the queue from others, unless somebody has it for long: whoever waited here with the target's
@@ -71,13 +77,15 @@ impl<'a> CompletionOrder<'a> {
             kept = queue.try_keep();
             spin_loop();
         }
-        *self.kept.borrow_mut() = kept;
+        self.kept.set(kept);
     }
 
     /// Gives the queue back when it is kept.
     #[inline]
     pub(crate) fn give_back(&self) {
-        if let (Some(queue), Some(held)) = (self.queue, self.kept.take()) {
+        if let Some(queue) = self.queue
+            && let Some(held) = self.kept.take()
+        {
             queue.give_back(&held);
         }
     }

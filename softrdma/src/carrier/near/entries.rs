@@ -35,7 +35,7 @@ impl Entries {
     #[inline(always)]
     pub(crate) fn at(&self, count: u32) -> Option<&[AtomicU64]> {
         let first = self.words * slot(count, self.capacity) as usize;
-        self.ring.get().get(first..first + self.words)
+        self.ring.get().get(first..)?.get(..self.words)
     }
 
     /// Entries that wait behind so many that were taken; `None` when the count cannot be true.

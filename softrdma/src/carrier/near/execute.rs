@@ -9,7 +9,7 @@ use std::cell::Cell;
 use ironverbs_os::clock::now;
 use ironverbs_os::growth::try_box;
 
-use crate::queues::completion::{wanted, wants};
+use crate::queues::completion::{MAX_STAGED, wanted, wants};
 use crate::queues::respond::{MoveError, Payload, Queues, Respond, Want};
 use crate::queues::shared::{Memory, Object, QpWord, Word};
 use crate::queues::transaction::LockError;
@@ -25,32 +25,28 @@ use crate::shm::keys::Lookup;
 use crate::shm::objects::View;
 
 use super::attributes::{QP_WORDS, QpAttributes, load};
-use super::bytes::{self, Gathered, STAGED, Use};
-use super::completion_order::CompletionOrder;
+use super::bytes::{self, Gathered, Use};
 use super::direct::{RingWriter, enter, is_settled, left};
-use super::endpoint::Endpoint;
 use super::peers::Remote;
 use super::target::{Target, Targets};
 use super::windows::{bind, local_invalidate};
-use crate::carrier::initiator::Initiator;
-use crate::carrier::wr::{Data, Wr};
+use crate::carrier::outgoing::Outgoing;
+use crate::carrier::wr::Data;
 
 /// Carries out one request now; never waits for anything but short locks.
 #[inline]
 pub(crate) fn execute(
-    endpoint: &Endpoint,
-    from: &Initiator,
+    out: &Outgoing<'_, '_>,
     targets: &mut Targets,
     writer: &mut Option<RingWriter>,
-    room: &mut [u8; STAGED],
-    wr: &Wr<'_>,
-    order: &CompletionOrder<'_>,
+    room: &mut [u8; MAX_STAGED],
 ) -> Outcome {
+    let Outgoing { endpoint, from, wr, request, .. } = *out;
     let sges = match wr.data {
         Data::Sges(sges) => sges,
         Data::Inline(_) | Data::InlineSges(_) => &[],
     };
-    let length = wr.data.length();
+    let length = request.length;
     let sender =
         Sender { qp_type: from.qp_type, pd: from.pd, max_rd_atomic: from.max_rd_atomic, mtu: from.mtu };
     let outline = Outline { opcode: wr.opcode, operands: wr.operands, sges, length };
@@ -72,7 +68,7 @@ pub(crate) fn execute(
         }
         _ => None,
     };
-    let call = Call { endpoint, wr, incoming, rkey, payload, order, before: Cell::new(None) };
+    let call = Call { out, incoming, rkey, payload, before: Cell::new(None) };
     let connected = wr.datagram.is_none();
     let place = targets.place(qp_num);
     // What changed at the target since it was looked at is looked up anew: the queues once, then the queue
@@ -126,14 +122,12 @@ pub(crate) fn execute(
 }
 
 /// One request on its way.
-struct Call<'a, 't> {
-    endpoint: &'a Endpoint,
-    wr: &'a Wr<'a>,
+struct Call<'a, 'q> {
+    out: &'a Outgoing<'a, 'q>,
     incoming: Incoming,
     rkey: u32,
     /// What a send brings, when that is little.
     payload: Option<&'a [u8]>,
-    order: &'a CompletionOrder<'t>,
     /// What an atomic operation found, for [`Call::answered`].
     before: Cell<Option<u64>>,
 }
@@ -144,8 +138,8 @@ impl Call<'_, '_> {
     #[inline]
     fn answered(&self, outcome: Outcome) -> Outcome {
         let (Outcome::Done(_), Some(before)) = (outcome, self.before.take()) else { return outcome };
-        match self.wr.data {
-            Data::Sges(sges) if bytes::answer(self.endpoint, sges, before).is_ok() => outcome,
+        match self.out.wr.data {
+            Data::Sges(sges) if bytes::answer(self.out.endpoint, sges, before).is_ok() => outcome,
             _ => Outcome::Local(Status::LocProtErr),
         }
     }
@@ -160,7 +154,7 @@ impl Call<'_, '_> {
         let view = remote.host.with(&target.held);
         let qp = Object::Qp(target.qp);
         let mut operation = Locks::new(&view);
-        target.lock(self.wr.datagram.is_some(), || operation.lock(qp))?;
+        target.lock(self.out.wr.datagram.is_some(), || operation.lock(qp))?;
         let words: [u64; QP_WORDS] = load(&view, qp);
         // Queues that were resized since they were looked up, or just then: noticed before anything has
         // happened.
@@ -172,13 +166,13 @@ impl Call<'_, '_> {
             None => target.xrc.is_some() || target.attributes.is_some_and(|known| known.cq.is_some()),
         };
         let xrc_changed = target.attributes.is_some_and(|attributes| attributes.qp_type == QpType::XrcRecv)
-            && target.xrc.is_none_or(|xrc| xrc.srq_num != self.wr.srq_num);
+            && target.xrc.is_none_or(|xrc| xrc.srq_num != self.out.wr.srq_num);
         let differ = words.iter().zip(&target.words).fold(0, |all, (now, then)| all | (now ^ then)) != 0;
         if differ || xrc_changed || outdated {
             operation.unlock(qp);
             drop(operation);
             let before = (target.words, target.xrc.map(|xrc| xrc.srq_num));
-            target.refresh(words, self.wr.srq_num);
+            target.refresh(words, self.out.wr.srq_num);
             if target.attributes.is_some_and(|attributes| attributes.qp_type == QpType::XrcRecv)
                 && target.xrc.is_none()
                 && before == (words, None)
@@ -195,7 +189,7 @@ impl Call<'_, '_> {
         let settled =
             self.incoming.qp_type != QpType::Rc || is_settled(writer, target, self.incoming.needs_receive());
         if !settled {
-            enter(writer, self.endpoint, target, self.incoming.src_qp, &view);
+            enter(writer, self.out.endpoint, target, self.incoming.src_qp, &view);
         }
         let outcome = match (target.attributes, target.queues) {
             (Some(attributes), Some(queues)) => {
@@ -246,13 +240,13 @@ impl Call<'_, '_> {
         // key.
         let torn = Cell::new(false);
         let lookup = |key| {
-            let entry = bytes::lookup(self.endpoint, remote, key);
+            let entry = bytes::lookup(self.out.endpoint, remote, key);
             torn.set(torn.get() || entry == Err(Lookup::Torn));
             entry.ok().map(|entry| entry.key)
         };
         // In use from here on, so that what the rules look at is what is used.
         let names_memory = incoming.needs_access().is_some() && incoming.length > 0;
-        let pin = match names_memory.then(|| bytes::pin(self.endpoint, remote, self.rkey)) {
+        let pin = match names_memory.then(|| bytes::pin(self.out.endpoint, remote, self.rkey)) {
             Some(Err(Lookup::Torn | Lookup::Busy)) => return Ok(Outcome::NoAnswer),
             Some(Ok(pin)) => Some(pin),
             Some(Err(Lookup::NoKey)) | None => None,
@@ -271,9 +265,9 @@ impl Call<'_, '_> {
             match want {
                 Want::Transport(progress) => {
                     match progress {
-                        Progress::Bell(_) => self.order.keep(),
+                        Progress::Bell(_) => self.out.order.keep(),
                         // Others may wait for the own queue who have this one.
-                        Progress::Lock(_) => self.order.give_back(),
+                        Progress::Lock(_) => self.out.order.give_back(),
                         _ => {}
                     }
                     if !operation.proceed(&progress)? {
@@ -305,7 +299,7 @@ impl Call<'_, '_> {
         payload: &Payload,
         used: Option<&Use<'_>>,
     ) -> Result<(), MoveError> {
-        let Call { incoming, wr, .. } = self;
+        let Call { out: Outgoing { wr, .. }, incoming, .. } = self;
         let (src_qp, srq_num) = (incoming.src_qp, wr.srq_num);
         let origin = Origin { qp_num: target.qp_num, src_qp, srq_num, wr_id: 0 };
         let access = match payload {
@@ -313,7 +307,7 @@ impl Call<'_, '_> {
                 let header = if target.qp_type == QpType::Ud { GRH_BYTES } else { 0 };
                 let length = incoming.length + header;
                 let pd = target.receive_pd;
-                return bytes::into_receive(self.endpoint, remote, wr, origin, pd, receive, length);
+                return bytes::into_receive(self.out.endpoint, remote, wr, origin, pd, receive, length);
             }
             Payload::Remote(access) => *access,
         };
@@ -321,8 +315,8 @@ impl Call<'_, '_> {
         let addr = used.entry.translate(self.incoming.addr);
         let piece = Piece { key: self.rkey, addr, len: self.incoming.length };
         let copy = |purpose| {
-            bytes::with_local(self.endpoint, self.wr, |here| {
-                bytes::transfer_used(self.endpoint, remote, origin, purpose, used, here, piece)
+            bytes::with_local(self.out.endpoint, self.out.wr, |here| {
+                bytes::transfer_used(self.out.endpoint, remote, origin, purpose, used, here, piece)
             })
         };
         match access {
@@ -330,24 +324,24 @@ impl Call<'_, '_> {
             RemoteAccess::Write => copy(Purpose::Write),
             RemoteAccess::Read => copy(Purpose::Read),
             RemoteAccess::Atomic => {
-                let Operands::Atomic { compare_add, swap, .. } = self.wr.operands else {
+                let Operands::Atomic { compare_add, swap, .. } = self.out.wr.operands else {
                     return Err(MoveError::Sender);
                 };
-                let operation = match self.wr.opcode {
+                let operation = match self.out.wr.opcode {
                     Opcode::CmpAndSwp => Operation::CompareSwap { compare: compare_add, swap },
                     _ => Operation::FetchAdd(compare_add),
                 };
-                let before = bytes::atomic(self.endpoint, remote, origin, used, piece, operation)?;
+                let before = bytes::atomic(self.out.endpoint, remote, origin, used, piece, operation)?;
                 self.before.set(Some(before));
                 Ok(())
             }
             RemoteAccess::AtomicWrite => {
                 let value = match self.payload {
                     Some(bytes) => bytes.try_into().map_err(|_| MoveError::Sender)?,
-                    None => bytes::word(self.endpoint, self.wr)?,
+                    None => bytes::word(self.out.endpoint, self.out.wr)?,
                 };
                 let operation = Operation::Write(u64::from_ne_bytes(value));
-                bytes::atomic(self.endpoint, remote, origin, used, piece, operation).map(|_| ())
+                bytes::atomic(self.out.endpoint, remote, origin, used, piece, operation).map(|_| ())
             }
         }
     }

@@ -30,7 +30,7 @@ pub mod permissions;
 pub mod target;
 pub mod windows;
 
-use crate::carrier::initiator::Initiator;
+use crate::carrier::outgoing::Outgoing;
 use crate::carrier::started::Started;
 use crate::carrier::wr::{Datagram, Wr};
 use crate::error::Result;
@@ -40,7 +40,6 @@ use crate::rules::verbs::{Opcode, QpType, SendFlags};
 use self::burst::{BurstOutcome, OpenBurst};
 use self::completion_order::CompletionOrder;
 use self::direct::{RingWriter, Sent, send, wake, was_delivered};
-use self::endpoint::Endpoint;
 use self::execute::execute;
 use self::multicast::each_member;
 use self::target::{Targets, is_hopeless};
@@ -74,45 +73,32 @@ impl Near {
 
     /// Starts a request, by the first way that takes it: the direct ring, a burst, or executed by itself.
     #[inline(always)]
-    pub(crate) fn start(
-        &mut self,
-        endpoint: &Endpoint,
-        from: &Initiator,
-        request: &Posted,
-        wr: &Wr<'_>,
-        order: &CompletionOrder<'_>,
-    ) -> Started {
-        let is_send = matches!(wr.opcode, Opcode::Send | Opcode::SendWithImm);
-        if is_send && self.writer.is_some() && !self.burst.is_open() {
-            let target = self.targets.get(0);
-            match send(&mut self.writer, endpoint, from, target, self.burst.bytes(), request.length, wr) {
-                Sent::Done(false) => return Started::Ended(Outcome::Done(request.length as u32)),
+    pub(crate) fn start(&mut self, out: &Outgoing<'_, '_>) -> Started {
+        if is_send(out.wr) && self.writer.is_some() && !self.burst.is_open() {
+            match send(&mut self.writer, out, self.targets.get(0), self.burst.bytes()) {
+                Sent::Done(false) => return Started::Ended(Outcome::Done(out.request.length as u32)),
                 Sent::NotTaken => {}
                 sent => {
-                    if let Some(outcome) = self.clear_up(sent, request, wr, order) {
+                    if let Some(outcome) = self.clear_up(sent, out) {
                         return Started::Ended(outcome);
                     }
                 }
             }
         }
-        if is_send {
-            self.start_in_burst(endpoint, from, request, wr, order)
-        } else {
-            self.start_alone(endpoint, from, wr, order)
-        }
+        self.start_again(out)
+    }
+
+    /// Starts a request by a lock of its target: in a burst, or executed by itself.
+    #[inline]
+    pub(crate) fn start_again(&mut self, out: &Outgoing<'_, '_>) -> Started {
+        if is_send(out.wr) { self.start_in_burst(out) } else { self.start_alone(out) }
     }
 
     /// What became of a message of the direct ring whose target may have gone to sleep meanwhile, or that
     /// nobody knows of; `None` where nothing happened. The target is woken before anybody learns that the
     /// message was sent: who dies in between has told nobody.
     #[cold]
-    fn clear_up(
-        &mut self,
-        sent: Sent,
-        request: &Posted,
-        wr: &Wr<'_>,
-        order: &CompletionOrder<'_>,
-    ) -> Option<Outcome> {
+    fn clear_up(&mut self, sent: Sent, out: &Outgoing<'_, '_>) -> Option<Outcome> {
         let is_there = match sent {
             Sent::Unclear => was_delivered(&mut self.writer, self.targets.get(0)),
             _ => Some(true),
@@ -120,9 +106,9 @@ impl Near {
         match is_there {
             Some(true) => {
                 if let Some(target) = self.targets.get(0) {
-                    wake(target, wr.flags.has(SendFlags::SOLICITED), order);
+                    wake(target, out.wr.flags.has(SendFlags::SOLICITED), out.order);
                 }
-                Some(Outcome::Done(request.length as u32))
+                Some(Outcome::Done(out.request.length as u32))
             }
             Some(false) => None,
             // The connection breaks.
@@ -132,36 +118,23 @@ impl Near {
 
     /// Starts a request that no other is under way with.
     #[inline(never)]
-    fn start_alone(
-        &mut self,
-        endpoint: &Endpoint,
-        from: &Initiator,
-        wr: &Wr<'_>,
-        order: &CompletionOrder<'_>,
-    ) -> Started {
+    fn start_alone(&mut self, out: &Outgoing<'_, '_>) -> Started {
         if self.unsettled() > 0 {
             return Started::SettleFirst;
         }
-        Started::Ended(self.execute(endpoint, from, wr, order))
+        Started::Ended(self.execute(out))
     }
 
     /// Starts a send behind the lock of its target, with others.
     #[inline(never)]
-    fn start_in_burst(
-        &mut self,
-        endpoint: &Endpoint,
-        from: &Initiator,
-        request: &Posted,
-        wr: &Wr<'_>,
-        order: &CompletionOrder<'_>,
-    ) -> Started {
-        if self.burst.must_end_before(wr) {
+    fn start_in_burst(&mut self, out: &Outgoing<'_, '_>) -> Started {
+        if self.burst.must_end_before(out.wr) {
             return Started::SettleFirst;
         }
         let Self { targets, burst, writer } = self;
-        match burst.deliver(endpoint, from, targets, writer, wr, request) {
+        match burst.deliver(out, targets, writer) {
             BurstOutcome::Delivered => Started::Settles,
-            BurstOutcome::NotTaken => self.start_alone(endpoint, from, wr, order),
+            BurstOutcome::NotTaken => self.start_alone(out),
             BurstOutcome::NoAnswer => Started::Ended(Outcome::NoAnswer),
             BurstOutcome::Held => Started::Ended(Outcome::Held),
         }
@@ -169,53 +142,42 @@ impl Near {
 
     /// Carries out one request now; never waits for anything but short locks. None is to be settled.
     #[inline]
-    pub fn execute(
-        &mut self,
-        endpoint: &Endpoint,
-        from: &Initiator,
-        wr: &Wr<'_>,
-        order: &CompletionOrder<'_>,
-    ) -> Outcome {
+    pub fn execute(&mut self, out: &Outgoing<'_, '_>) -> Outcome {
         debug_assert!(!self.burst.is_open(), "a target is held");
-        let outcome = match &wr.datagram {
-            Some(datagram) if datagram.qp_num == MULTICAST => self.multicast(endpoint, from, wr, datagram),
+        let outcome = match &out.wr.datagram {
+            Some(datagram) if datagram.qp_num == MULTICAST => self.multicast(out, datagram),
             _ => {
                 let Self { targets, burst, writer } = self;
-                execute(endpoint, from, targets, writer, burst.bytes(), wr, order)
+                execute(out, targets, writer, burst.bytes())
             }
         };
         if !matches!(outcome, Outcome::Done(_)) {
-            order.give_back();
+            out.order.give_back();
         }
         outcome
     }
 
     /// Sends a datagram to every member of its group, to the sender too where it is one, unless it was made
     /// not to get its own.
-    fn multicast(
-        &mut self,
-        endpoint: &Endpoint,
-        from: &Initiator,
-        wr: &Wr<'_>,
-        datagram: &Datagram<'_>,
-    ) -> Outcome {
+    fn multicast(&mut self, out: &Outgoing<'_, '_>, datagram: &Datagram<'_>) -> Outcome {
         // Several are woken, one after the other.
         let (order, mut outcome) = (CompletionOrder::new(None), None);
+        let (from, out) = (out.from, Outgoing { order: &order, ..*out });
         let Self { targets, burst, writer } = self;
         let room = burst.bytes();
         // The sender has no lock of its own that a member's side needs: it is reached as by its number.
-        each_member(endpoint, &datagram.dgid, |qp_num| {
+        each_member(out.endpoint, &datagram.dgid, |qp_num| {
             let is_refused = matches!(outcome, Some(Outcome::Local(_)));
             if !is_refused && (qp_num != from.qp_num || !from.blocks_own_multicast) {
-                let wr = Wr { datagram: Some(Datagram { qp_num, ..*datagram }), ..*wr };
-                let one = execute(endpoint, from, targets, writer, room, &wr, &order);
+                let wr = Wr { datagram: Some(Datagram { qp_num, ..*datagram }), ..*out.wr };
+                let one = execute(&Outgoing { wr: &wr, ..out }, targets, writer, room);
                 if outcome.is_none() || matches!(one, Outcome::Local(_)) {
                     outcome = Some(one);
                 }
             }
         });
         // Nobody is in the group: the request is checked as any other, and lost.
-        outcome.unwrap_or_else(|| execute(endpoint, from, targets, writer, room, wr, &order))
+        outcome.unwrap_or_else(|| execute(&out, targets, writer, room))
     }
 
     /// Messages of a burst that nobody was told of.
@@ -224,9 +186,11 @@ impl Near {
         self.burst.requests().len() as u32
     }
 
-    /// Ends the burst; how many of its messages are there.
+    /// Ends the burst; the first so many of its messages, or all, are there.
     pub(crate) fn settle(&mut self) -> u32 {
-        self.burst.end(&self.targets, &mut self.writer);
+        if self.burst.is_open() {
+            self.burst.end(&self.targets, &mut self.writer);
+        }
         self.burst.kept()
     }
 
@@ -245,4 +209,10 @@ impl Near {
     pub fn is_hopeless(&self, wr: &Wr<'_>) -> bool {
         is_hopeless(&self.targets, wr)
     }
+}
+
+/// Whether it may go by a direct ring, or in a burst.
+#[inline(always)]
+fn is_send(wr: &Wr<'_>) -> bool {
+    matches!(wr.opcode, Opcode::Send | Opcode::SendWithImm)
 }

@@ -36,7 +36,7 @@ impl Memory for Words {
     fn store(&self, word: Word, value: u64) {
         self.word(word).store(value, Ordering::Release);
     }
-    fn exchange(&self, word: Word, value: u64) {
+    fn publish(&self, word: Word, value: u64) {
         self.word(word).swap(value, Ordering::SeqCst);
         fence(Ordering::SeqCst);
     }

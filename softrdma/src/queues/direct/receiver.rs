@@ -236,7 +236,7 @@ impl<'r> Close<'r> {
 
     fn announce(&mut self, memory: &impl Memory) -> Progress<u32> {
         if self.receiver.end.is_none() {
-            memory.exchange(at(self.receiver.messages.qp, DirectWord::End), End::Closing.pack());
+            memory.publish(at(self.receiver.messages.qp, DirectWord::End), End::Closing.pack());
         }
         then!(self, memory, CloseStep::Count, self.count(memory))
     }

@@ -179,7 +179,7 @@ impl<'s, 'a> Send<'s, 'a> {
         let sender = &mut *self.sender;
         let flags = if imm.is_some() { IMM } else { 0 };
         let first = u64::from(sender.count.wrapping_add(1)) | (bytes.len() as u64) << 32 | START | flags;
-        memory.exchange(slot_word(sender.qp, sender.slots, sender.count, 0), first);
+        memory.publish(slot_word(sender.qp, sender.slots, sender.count, 0), first);
         sender.count = sender.count.wrapping_add(slots_of(bytes.len() as u32));
         sender.number = sender.number.wrapping_add(1);
         then!(self, memory, SendStep::Look, self.look(memory))

@@ -63,7 +63,7 @@ impl Host {
     }
 
     /// Maps what a peer's segment has grown by.
-    pub fn look_again(&self) {
+    pub fn refresh(&self) {
         if let HostSegment::Peer(peer) = self.target() {
             let _ = peer.refresh();
         }
@@ -89,7 +89,7 @@ impl Memory for DirectRing<'_> {
     }
 
     #[inline(always)]
-    fn exchange(&self, word: Word, value: u64) {
+    fn publish(&self, word: Word, value: u64) {
         if let Some(word) = self.word(word) {
             word.swap(value, Ordering::SeqCst);
             fence_after_exchange();

@@ -1,9 +1,9 @@
 //! The bytes of a small message, taken from the sender's memory before its target is held.
 
+use crate::queues::completion::MAX_STAGED;
 use crate::rules::keys::check_local;
 use crate::rules::receive::Sge;
 
-use super::STAGED;
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::key_cache::KeyCache;
 use crate::carrier::wr::{Data, Wr};
@@ -11,14 +11,14 @@ use crate::carrier::wr::{Data, Wr};
 /// The sender's bytes, copied.
 #[derive(Debug)]
 pub struct Gathered<'a> {
-    bytes: &'a mut [u8; STAGED],
+    bytes: &'a mut [u8; MAX_STAGED],
     len: usize,
 }
 
 impl<'a> Gathered<'a> {
     /// Nothing yet.
     #[inline(always)]
-    pub(crate) fn new(bytes: &'a mut [u8; STAGED]) -> Self {
+    pub(crate) fn new(bytes: &'a mut [u8; MAX_STAGED]) -> Self {
         Self { bytes, len: 0 }
     }
 
@@ -34,7 +34,7 @@ impl<'a> Gathered<'a> {
         unchecked: Option<u32>,
     ) -> Option<&'a [u8]> {
         let header = wr.datagram.map_or(&[][..], |datagram| datagram.grh);
-        if length > (STAGED - header.len()) as u64 {
+        if length > (MAX_STAGED - header.len()) as u64 {
             return None;
         }
         let all = &mut self;
@@ -72,7 +72,7 @@ impl<'a> Gathered<'a> {
     }
 
     fn take(&mut self, bytes: &[u8]) {
-        let end = (self.len + bytes.len()).min(STAGED);
+        let end = (self.len + bytes.len()).min(MAX_STAGED);
         let room = &mut self.bytes[self.len..end];
         room.copy_from_slice(&bytes[..room.len()]);
         self.len = end;

@@ -18,13 +18,8 @@ mod pin;
 mod place;
 mod transfer;
 
-use crate::queues::completion::STAGE_WORDS;
-
 pub(crate) use gather::Gathered;
 pub(crate) use pin::{Use, look_again, lookup, pin};
 pub use place::place;
 pub(crate) use place::place_again;
 pub(crate) use transfer::{answer, atomic, into_receive, transfer_used, with_local, word};
-
-/// Most bytes that travel in a completion entry.
-pub const STAGED: usize = 8 * STAGE_WORDS;

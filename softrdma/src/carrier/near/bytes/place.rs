@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::queues::completion::MAX_STAGED;
 use crate::rules::keys::check_local;
 use crate::shm::keys::Entry;
 
-use super::STAGED;
 use super::transfer::write;
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::key_cache::KeyCache;
@@ -87,7 +87,7 @@ fn place_anywhere(
     payload: &[AtomicU64],
     bytes: usize,
 ) -> Option<()> {
-    let mut copy = [0; STAGED];
+    let mut copy = [0; MAX_STAGED];
     for (to, from) in copy.chunks_exact_mut(8).zip(payload) {
         to.copy_from_slice(&from.load(Ordering::Relaxed).to_ne_bytes());
     }

@@ -7,15 +7,15 @@
 use std::hint::spin_loop;
 use std::sync::Arc;
 
-use crate::carrier::initiator::Initiator;
 use crate::carrier::near::attributes::Place;
-use crate::carrier::near::bytes::{self, Gathered, STAGED};
+use crate::carrier::near::bytes::{self, Gathered};
 use crate::carrier::near::completion_order::CompletionOrder;
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::key_cache::KeyCache;
 use crate::carrier::near::target::Target;
-use crate::carrier::wr::{Data, Wr};
-use crate::queues::completion::{Armed, Notify};
+use crate::carrier::outgoing::Outgoing;
+use crate::carrier::wr::Data;
+use crate::queues::completion::{Armed, MAX_STAGED, Notify};
 use crate::queues::direct::{MAX_DIRECT, Message, Send, Sender, Way};
 use crate::queues::shared::{CqWord, Events, Memory, Object, QpWord, Word};
 use crate::queues::transaction::LockError;
@@ -68,7 +68,7 @@ impl RingWriter {
         }
         let hold = || host.hold_ring(place.at, place.slots);
         let words = hold().or_else(|| {
-            host.look_again();
+            host.refresh();
             hold()
         })?;
         let ring = DirectRing::of(&words);
@@ -173,17 +173,16 @@ fn notify(view: &View<'_>, mut notify: Notify, order: &CompletionOrder<'_>) -> R
     }
 }
 
-/// Sends a message by the direct ring, if it goes that way. Its bytes, so many, are gathered in `room`.
+/// Sends a message by the direct ring, if it goes that way. Its bytes are gathered in `room`.
 #[inline]
 pub(crate) fn send(
     ring_writer: &mut Option<RingWriter>,
-    endpoint: &Endpoint,
-    from: &Initiator,
+    out: &Outgoing<'_, '_>,
     target: Option<&Target>,
-    room: &mut [u8; STAGED],
-    length: u64,
-    wr: &Wr<'_>,
+    room: &mut [u8; MAX_STAGED],
 ) -> Sent {
+    let Outgoing { endpoint, from, wr, request, .. } = *out;
+    let length = request.length;
     let Some(writer) = ring_writer else { return Sent::NotTaken };
     let imm = (wr.opcode == Opcode::SendWithImm).then_some(wr.imm_or_key);
     if length > MAX_DIRECT as u64 {
