@@ -52,9 +52,7 @@ impl Pair {
         }
         let mut sending = self.one.qp.sending();
         for n in 0..EACH {
-            let request = request(n);
-            sending.accept(&request).unwrap();
-            sending.post(&request);
+            sending.post_one(&request(n)).unwrap();
         }
     }
 

@@ -37,9 +37,10 @@ use crate::rules::requester::{Outcome, Posted};
 use crate::rules::verbs::QpType;
 
 use near::Near;
+use near::endpoint::Endpoint;
 use outgoing::Outgoing;
-use started::Started;
-use wr::Wr;
+use started::{Sent, Started};
+use wr::{PlainSend, Wr};
 
 /// What carries the requests of a queue pair, which holds it alone while one is started.
 #[derive(Debug)]
@@ -68,6 +69,22 @@ impl Carrier {
     pub(crate) fn start(&mut self, out: &Outgoing<'_, '_>) -> Started {
         let Self::Near(near) = self;
         near.start(out)
+    }
+
+    /// Sends a message as the last one went, where nothing has changed since: the short way to what
+    /// [`Carrier::start`] does. None is to be settled. Unless it is there, and nobody is to be woken, or
+    /// nothing happened, it is [cleared up](Carrier::clear_up).
+    #[inline(always)]
+    pub(crate) fn send_plain(&mut self, endpoint: &Endpoint, pd: u32, send: &PlainSend) -> Sent {
+        let Self::Near(near) = self;
+        near.send_plain(endpoint, pd, send)
+    }
+
+    /// Ends what [`Carrier::send_plain`] began; `None` where nothing happened.
+    #[cold]
+    pub(crate) fn clear_up(&mut self, sent: Sent, out: &Outgoing<'_, '_>) -> Option<Outcome> {
+        let Self::Near(near) = self;
+        near.clear_up(sent, out)
     }
 
     /// Starts a request again, after others were settled that had to be settled first.

@@ -36,6 +36,53 @@ impl Wr<'_> {
     }
 }
 
+/// A send of one piece of memory, the most frequent request of all.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainSend {
+    /// The number that the program gave it.
+    pub wr_id: u64,
+    /// Flags. With [`SendFlags::INLINE`] the memory need not be registered.
+    pub flags: SendFlags,
+    /// The memory.
+    pub sge: Sge,
+    /// Immediate data, as posted (network order).
+    pub imm: Option<u32>,
+}
+
+impl PlainSend {
+    /// The request, where it is one.
+    #[inline(always)]
+    #[must_use]
+    pub fn of(wr: &Wr<'_>) -> Option<Self> {
+        let imm = match wr.opcode {
+            Opcode::Send => None,
+            Opcode::SendWithImm => Some(wr.imm_or_key),
+            _ => return None,
+        };
+        let (Data::Sges([sge]) | Data::InlineSges([sge])) = wr.data else { return None };
+        let is_inline = matches!(wr.data, Data::InlineSges(_));
+        let is_plain = wr.datagram.is_none() && is_inline == wr.flags.has(SendFlags::INLINE);
+        is_plain.then_some(Self { wr_id: wr.wr_id, flags: wr.flags, sge: *sge, imm })
+    }
+}
+
+impl<'a> From<&'a PlainSend> for Wr<'a> {
+    fn from(send: &'a PlainSend) -> Self {
+        let sges = std::slice::from_ref(&send.sge);
+        let is_inline = send.flags.has(SendFlags::INLINE);
+        Self {
+            wr_id: send.wr_id,
+            opcode: if send.imm.is_some() { Opcode::SendWithImm } else { Opcode::Send },
+            flags: send.flags,
+            data: if is_inline { Data::InlineSges(sges) } else { Data::Sges(sges) },
+            operands: Operands::None,
+            imm_or_key: send.imm.unwrap_or(0),
+            srq_num: 0,
+            datagram: None,
+        }
+    }
+}
+
 /// Local memory of a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Data<'a> {

@@ -94,6 +94,7 @@ mod frozen;
 mod idle;
 mod memory;
 mod multicast;
+mod plain;
 mod qp;
 mod qp_attributes;
 mod receive;
@@ -121,7 +122,7 @@ use crate::carrier::near::{direct, number};
 use events::Subscribers;
 use retry::Retries;
 
-pub use crate::carrier::wr::{BindWindow, Data, Datagram, Operands, Wr};
+pub use crate::carrier::wr::{BindWindow, Data, Datagram, Operands, PlainSend, Wr};
 use crate::error::busy;
 pub use crate::error::{Error, Result};
 pub use crate::rules::request::Rejected;

@@ -28,7 +28,7 @@ use crate::carrier::initiator::Initiator;
 use crate::carrier::near::completion_order::CompletionOrder;
 use crate::carrier::outgoing::Outgoing;
 use crate::carrier::started::Started;
-use crate::carrier::wr::{Data, Datagram, Wr};
+use crate::carrier::wr::{Data, Datagram, PlainSend, Wr};
 
 /// The sending side of a queue pair, behind its mutex.
 #[derive(Debug)]
@@ -73,6 +73,15 @@ impl SendSide {
             listed,
             counters,
         })
+    }
+
+    /// Whether a request that is posted in RTS starts at once, and nothing follows from it but its completion.
+    #[inline(always)]
+    pub(super) fn starts_at_once(&self) -> bool {
+        self.ring.is_empty()
+            && self.requester.state() == QpState::Rts
+            && self.carrier.unsettled() == 0
+            && !(self.counters.sends | self.counters.own | self.tells_drained)
     }
 }
 
@@ -232,10 +241,10 @@ impl Ring {
 /// be this process's own: until this is dropped, whoever has it does nothing else with the device.
 #[derive(Debug)]
 pub struct Sending<'a> {
-    qp: &'a QueuePair,
-    side: QueueGuard<'a, SendSide>,
+    pub(super) qp: &'a QueuePair,
+    pub(super) side: QueueGuard<'a, SendSide>,
     /// Requests that were accepted and are not posted yet.
-    accepted: u32,
+    pub(super) accepted: u32,
 }
 
 impl Sending<'_> {
@@ -258,6 +267,19 @@ impl Sending<'_> {
             return Err(Rejected::State);
         }
         self.accepted += 1;
+        Ok(())
+    }
+
+    /// Accepts a request and posts it.
+    ///
+    /// # Errors
+    /// The first rule that the request breaks; nothing was queued then.
+    #[inline(always)]
+    pub fn post_one(&mut self, wr: &Wr<'_>) -> Result<(), Rejected> {
+        if !PlainSend::of(wr).is_some_and(|plain| self.post_plain(&plain)) {
+            self.accept(wr)?;
+            self.post(wr);
+        }
         Ok(())
     }
 
@@ -321,10 +343,7 @@ impl QueuePair {
     /// # Errors
     /// The first rule that the request breaks; nothing was queued then.
     pub fn post_send(&self, wr: &Wr<'_>) -> Result<(), Rejected> {
-        let mut sending = self.sending();
-        sending.accept(wr)?;
-        sending.post(wr);
-        Ok(())
+        self.sending().post_one(wr)
     }
 
     /// Send requests that there is room for now.
@@ -336,7 +355,7 @@ impl QueuePair {
     /// Places that are taken by requests that wait, or whose completion nobody polled, or that wait for one to
     /// follow.
     #[inline]
-    fn queued(&self, side: &SendSide) -> u32 {
+    pub(super) fn queued(&self, side: &SendSide) -> u32 {
         side.ring.len() + side.silent + side.carrier.unsettled() + self.unpolled().load(Ordering::Relaxed)
     }
 
@@ -538,7 +557,7 @@ impl QueuePair {
         }
     }
 
-    fn complete(&self, side: &mut SendSide, completion: Completion, order: &CompletionOrder<'_>) {
+    pub(super) fn complete(&self, side: &mut SendSide, completion: Completion, order: &CompletionOrder<'_>) {
         let completion = self.with_places(side, completion);
         self.append_own(side, &completion, order);
     }

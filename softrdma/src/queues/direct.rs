@@ -63,6 +63,10 @@ pub const MIN_SLOTS: u32 = (2 * slots_of(MAX_DIRECT as u32)).next_power_of_two()
 /// Words of payload in a message's first slot, and in each that follows.
 const FIRST: u32 = SLOT_WORDS - 2;
 const MORE: u32 = SLOT_WORDS - 1;
+/// Most bytes of a message that has one slot.
+pub const SHORT: u32 = 8 * FIRST;
+/// Words of a slot behind the first.
+pub const SHORT_WORDS: usize = SLOT_WORDS as usize - 1;
 
 /// Flags of a slot.
 const IMM: u64 = 1 << 40;

@@ -268,6 +268,14 @@ impl<'a> Table<'a> {
         seen.key == key && seen.entry.key.kind == Kind::Region && self.words(key).is_some_and(same)
     }
 
+    /// The words that [`Table::is_unchanged`] goes by, and what they say as long as it is so; `None` where it is
+    /// not so now.
+    pub(crate) fn watched(&self, seen: &Seen, key: u32) -> Option<[(&'a AtomicU64, u64); 2]> {
+        let words = self.words(key)?;
+        let ended = words[ENDED].load(Ordering::Relaxed);
+        self.is_unchanged(seen, key).then_some([(&words[0], seen.first), (&words[ENDED], ended)])
+    }
+
     /// Invalidates a window of type 2, as a peer's send asked for (IBA §9.4.1.1.3): nobody finds the key valid
     /// from then on, until its owner binds the window anew. `false` when there is no such window.
     pub fn invalidate(&self, key: u32) -> bool {

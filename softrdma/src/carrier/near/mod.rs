@@ -31,15 +31,16 @@ pub mod target;
 pub mod windows;
 
 use crate::carrier::outgoing::Outgoing;
-use crate::carrier::started::Started;
-use crate::carrier::wr::{Datagram, Wr};
+use crate::carrier::started::{Sent, Started};
+use crate::carrier::wr::{Datagram, PlainSend, Wr};
 use crate::error::Result;
 use crate::rules::requester::{Outcome, Posted, Syndrome};
 use crate::rules::verbs::{Opcode, QpType, SendFlags};
 
 use self::burst::{BurstOutcome, OpenBurst};
 use self::completion_order::CompletionOrder;
-use self::direct::{RingWriter, Sent, send, wake, was_delivered};
+use self::direct::{RingWriter, send, send_prepared, wake, was_delivered};
+use self::endpoint::Endpoint;
 use self::execute::execute;
 use self::multicast::each_member;
 use self::target::{Targets, is_hopeless};
@@ -88,6 +89,15 @@ impl Near {
         self.start_again(out)
     }
 
+    /// Sends a message as the last one went, where nothing has changed since.
+    #[inline(always)]
+    pub(crate) fn send_plain(&mut self, endpoint: &Endpoint, pd: u32, send: &PlainSend) -> Sent {
+        match &mut self.writer {
+            Some(writer) => send_prepared(writer, endpoint, pd, send),
+            None => Sent::NotTaken,
+        }
+    }
+
     /// Starts a request by a lock of its target: in a burst, or executed by itself.
     #[inline]
     pub(crate) fn start_again(&mut self, out: &Outgoing<'_, '_>) -> Started {
@@ -98,7 +108,7 @@ impl Near {
     /// nobody knows of; `None` where nothing happened. The target is woken before anybody learns that the
     /// message was sent: who dies in between has told nobody.
     #[cold]
-    fn clear_up(&mut self, sent: Sent, out: &Outgoing<'_, '_>) -> Option<Outcome> {
+    pub(crate) fn clear_up(&mut self, sent: Sent, out: &Outgoing<'_, '_>) -> Option<Outcome> {
         let is_there = match sent {
             Sent::Unclear => was_delivered(&mut self.writer, self.targets.get(0)),
             _ => Some(true),

@@ -1,8 +1,8 @@
 //! The sender of a direct ring.
 
 use super::{
-    DirectWord, End, FIRST, IMM, MAX_DIRECT, MIDST, MIN_SLOTS, MORE, Messages, SLOT_WORDS, START, at,
-    reached, slot_word, slots_of,
+    DirectWord, End, FIRST, IMM, MAX_DIRECT, MIDST, MIN_SLOTS, MORE, Messages, SHORT_WORDS, SLOT_WORDS,
+    START, at, reached, slot_word, slots_of,
 };
 use crate::queues::deliver::entry_word;
 use crate::queues::shared::Memory;
@@ -99,6 +99,39 @@ impl Sender {
         (self.is_promised(bytes) && end.wrapping_sub(self.taken) > self.slots).then_some(self.taken)
     }
 
+    /// Sends a message of at most [`SHORT`] bytes, for which [there is room](Sender::has_room): as [`Send`], and
+    /// answers as that does. Its bytes stand in `words` behind the first, which is written here.
+    #[inline(always)]
+    pub fn send_short(
+        &mut self,
+        memory: &impl Memory,
+        words: &mut [u64; SHORT_WORDS],
+        bytes: u32,
+        imm: Option<u32>,
+    ) -> bool {
+        words[0] = self.header(imm);
+        let used = &words[..1 + (bytes.div_ceil(8) as usize).min(FIRST as usize)];
+        memory.store_all(slot_word(self.qp, self.slots, self.count, 1), used);
+        self.publish(memory, bytes, imm.is_some());
+        memory.load(at(self.qp, DirectWord::End)) == 0
+    }
+
+    /// What stands behind the first word of a message's slot.
+    #[inline(always)]
+    fn header(&self, imm: Option<u32>) -> u64 {
+        u64::from(self.number) | u64::from(imm.unwrap_or(0)) << 32
+    }
+
+    /// The message is there from now on. Nothing of what the caller does afterwards comes before.
+    #[inline(always)]
+    fn publish(&mut self, memory: &impl Memory, bytes: u32, has_imm: bool) {
+        let flags = if has_imm { IMM } else { 0 };
+        let first = u64::from(self.count.wrapping_add(1)) | u64::from(bytes) << 32 | START | flags;
+        memory.publish(slot_word(self.qp, self.slots, self.count, 0), first);
+        self.count = self.count.wrapping_add(slots_of(bytes));
+        self.number = self.number.wrapping_add(1);
+    }
+
     /// Whether the ring is not closed: where it is, its owner has stored how many requests were taken.
     #[must_use]
     pub fn is_open(&self, memory: &impl Memory) -> bool {
@@ -142,10 +175,10 @@ impl<'s, 'a> Send<'s, 'a> {
 
     #[inline(always)]
     fn write(&mut self, memory: &impl Memory) -> Progress<bool> {
-        let Sender { qp, slots, count, number, .. } = *self.sender;
+        let Sender { qp, slots, count, .. } = *self.sender;
         let bytes = self.message.bytes;
-        let mut first = [0; SLOT_WORDS as usize - 1];
-        first[0] = u64::from(number) | u64::from(self.message.imm.unwrap_or(0)) << 32;
+        let mut first = [0; SHORT_WORDS];
+        first[0] = self.sender.header(self.message.imm);
         let words = (bytes.len().div_ceil(8) as u32).min(FIRST);
         for word in 0..words {
             first[1 + word as usize] = entry_word(bytes, word);
@@ -176,12 +209,7 @@ impl<'s, 'a> Send<'s, 'a> {
     #[inline(always)]
     fn publish(&mut self, memory: &impl Memory) -> Progress<bool> {
         let Message { bytes, imm } = self.message;
-        let sender = &mut *self.sender;
-        let flags = if imm.is_some() { IMM } else { 0 };
-        let first = u64::from(sender.count.wrapping_add(1)) | (bytes.len() as u64) << 32 | START | flags;
-        memory.publish(slot_word(sender.qp, sender.slots, sender.count, 0), first);
-        sender.count = sender.count.wrapping_add(slots_of(bytes.len() as u32));
-        sender.number = sender.number.wrapping_add(1);
+        self.sender.publish(memory, bytes.len() as u32, imm.is_some());
         then!(self, memory, SendStep::Look, self.look(memory))
     }
 

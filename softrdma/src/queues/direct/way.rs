@@ -43,6 +43,12 @@ impl Way {
         Some(&mut self.sender)
     }
 
+    /// The same, where it knows that already.
+    #[inline(always)]
+    pub fn known_sender(&mut self) -> Option<&mut Sender> {
+        (self.knows == Knows::All).then_some(&mut self.sender)
+    }
+
     /// Whether what goes the other way need not [say](Way::enter) how many requests were taken. `takes`: it
     /// uses one up.
     ///

@@ -171,6 +171,16 @@ impl View<'_> {
         self.held.get(object)
     }
 
+    /// A word of an object at hand.
+    pub(crate) fn word_at(&self, word: Word) -> Option<&AtomicU64> {
+        self.near(object_of(word))?.word(word)
+    }
+
+    /// The word of an object at hand that says where it is, and what it said when the object was found.
+    pub(crate) fn generation_of(&self, object: Object) -> Option<(&AtomicU64, u64)> {
+        self.near(object).map(|near| (near.generation, near.layout.generation))
+    }
+
     /// Whether this is the process that the segment was opened by, not a child forked later.
     #[inline(always)]
     pub(super) fn is_mine(&self) -> bool {

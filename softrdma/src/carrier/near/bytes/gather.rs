@@ -105,3 +105,23 @@ impl<'a> Gathered<'a> {
         Some(())
     }
 }
+
+/// Copies so many bytes of the program's, as many as there are words for at most: the first into `words`, whole
+/// words at a time. The caller uses the memory, as [`Gathered`] does, or they are data to be taken when posting.
+#[inline(always)]
+pub(crate) fn gather_words(words: &mut [u64], addr: u64, length: u32) {
+    let from = std::ptr::with_exposed_provenance::<u8>(addr as usize);
+    let (whole, rest) = (length as usize / 8, length as usize % 8);
+    for (n, word) in words.iter_mut().enumerate().take(whole) {
+        // SAFETY: as in `Gathered::take_from`; there are `length` bytes, and `whole` words within them.
+        *word = unsafe { from.add(8 * n).cast::<u64>().read_unaligned() };
+    }
+    if rest > 0
+        && let Some(word) = words.get_mut(whole)
+    {
+        let mut bytes = [0; 8];
+        // SAFETY: as above: `rest` bytes follow the whole words.
+        unsafe { std::ptr::copy_nonoverlapping(from.add(8 * whole), bytes.as_mut_ptr(), rest) };
+        *word = u64::from_ne_bytes(bytes);
+    }
+}

@@ -18,7 +18,7 @@ mod pin;
 mod place;
 mod transfer;
 
-pub(crate) use gather::Gathered;
+pub(crate) use gather::{Gathered, gather_words};
 pub(crate) use pin::{Use, look_again, lookup, pin};
 pub use place::place;
 pub(crate) use place::place_again;

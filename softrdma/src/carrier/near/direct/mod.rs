@@ -12,6 +12,7 @@
 //! the queue pair is reset or ends; in ERR it is closed, and what is in it is handed out before what was
 //! flushed.
 
+mod prepared;
 mod reader;
 mod writer;
 
@@ -32,7 +33,7 @@ use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::key_cache::KeyCache;
 
 pub(crate) use reader::{RingReader, RingReaders};
-pub(crate) use writer::{RingWriter, Sent, enter, is_settled, left, send, wake, was_delivered};
+pub(crate) use writer::{RingWriter, enter, is_settled, left, send, send_prepared, wake, was_delivered};
 
 /// Slots of a ring.
 const SLOTS: u32 = 64;

@@ -14,9 +14,10 @@ use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::key_cache::KeyCache;
 use crate::carrier::near::target::Target;
 use crate::carrier::outgoing::Outgoing;
-use crate::carrier::wr::Data;
+use crate::carrier::started::Sent;
+use crate::carrier::wr::{Data, PlainSend, Sge};
 use crate::queues::completion::{Armed, MAX_STAGED, Notify};
-use crate::queues::direct::{MAX_DIRECT, Message, Send, Sender, Way};
+use crate::queues::direct::{MAX_DIRECT, Message, SHORT, SHORT_WORDS, Send, Sender, Way};
 use crate::queues::shared::{CqWord, Events, Memory, Object, QpWord, Word};
 use crate::queues::transaction::LockError;
 use crate::queues::transaction::{Machine as _, Progress};
@@ -25,6 +26,8 @@ use crate::rules::keys::check_local;
 use crate::rules::verbs::{Access, Event, Opcode, QpState, QpType, SendFlags, Status};
 use crate::shm::objects::{DirectRing, HeldWords, Lane, View};
 use crate::shm::segment::Segment;
+
+use super::prepared::Prepared;
 
 /// How often a completion queue is looked for that was moved just then.
 const TRIES: u32 = 3;
@@ -42,17 +45,8 @@ pub(crate) struct RingWriter {
     /// How many slots were taken when room was looked for in vain: its owner does not poll.
     in_vain: Option<u32>,
     segment: Arc<Segment>,
-}
-
-/// What became of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sent {
-    /// It does not go this way, and nothing happened.
-    NotTaken,
-    /// It is there. `true`: the peer may have gone to sleep meanwhile, and is to be [woken](wake).
-    Done(bool),
-    /// Whether it is there nobody knows.
-    Unclear,
+    /// What the last message went by, for the next.
+    prepared: Option<Prepared>,
 }
 
 impl RingWriter {
@@ -77,7 +71,7 @@ impl RingWriter {
             return None;
         }
         let (way, key_cache) = (Way::new(sender), KeyCache::default());
-        Some(Self { place, ring: words, way, key_cache, in_vain: None, segment })
+        Some(Self { place, ring: words, way, key_cache, in_vain: None, segment, prepared: None })
     }
 
     /// Whether it is the ring that the target tells of, and takes messages. Behind the target's lock.
@@ -246,11 +240,46 @@ pub(crate) fn send(
         _ => gathered.fill(endpoint, wr, length, Some(from.pd)),
     };
     let Some(bytes) = bytes else { return Sent::NotTaken };
+    if length > 0 && !writer.prepared.as_ref().is_some_and(|prepared| prepared.holds(key)) {
+        writer.prepared = Prepared::new(target, &view, queues.cq, key);
+    }
     match Send::new(sender, Message { bytes, imm }).step(&ring) {
         Progress::Done(true) => {}
         _ => return Sent::Unclear,
     }
     Sent::Done(is_armed())
+}
+
+/// Sends a short message by the direct ring, if all that the last one went by is as it was, and there is room:
+/// the way of nearly all of them.
+#[inline(always)]
+pub(crate) fn send_prepared(writer: &mut RingWriter, endpoint: &Endpoint, pd: u32, send: &PlainSend) -> Sent {
+    let RingWriter { ring, way, key_cache, prepared, .. } = writer;
+    let (Some(prepared), Some(sender)) = (prepared, way.known_sender()) else { return Sent::NotTaken };
+    let (ring, Sge { addr, length, lkey }) = (DirectRing::of(ring), send.sge);
+    if length > SHORT {
+        return Sent::NotTaken;
+    }
+    let Some(key) = sender.has_room(&ring, length) else { return Sent::NotTaken };
+    let solicited = send.flags.has(SendFlags::SOLICITED);
+    if !prepared.holds(key) || prepared.is_armed(solicited) {
+        return Sent::NotTaken;
+    }
+    let mut words = [0; SHORT_WORDS];
+    if send.flags.has(SendFlags::INLINE) {
+        bytes::gather_words(&mut words[1..], addr, length);
+    } else if length > 0 {
+        let Some(_in_use) = endpoint.keys.enter(lkey) else { return Sent::NotTaken };
+        let Some(entry) = key_cache.find(&endpoint.keys, pd, lkey, addr, length, false) else {
+            return Sent::NotTaken;
+        };
+        bytes::gather_words(&mut words[1..], entry.translate(addr), length);
+    }
+    if sender.send_short(&ring, &mut words, length, send.imm) {
+        Sent::Done(prepared.is_armed(solicited))
+    } else {
+        Sent::Unclear
+    }
 }
 
 /// Wakes the peer for a message that is in its direct ring, if it went to sleep meanwhile. The own

@@ -1,0 +1,81 @@
+//! What a message of a direct ring goes by, found once: while all of it is as it was, the next message needs no
+//! look at the tables of its target.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::carrier::near::peers::Remote;
+use crate::carrier::near::target::Target;
+use crate::queues::completion::Armed;
+use crate::queues::shared::{CqWord, Object, QpWord, Word};
+use crate::rules::verbs::{QpState, Status};
+use crate::shm::objects::View;
+
+/// A word of the target, and what it said.
+#[derive(Debug, Clone, Copy)]
+struct Watched(NonNull<AtomicU64>, u64);
+
+impl Watched {
+    #[inline(always)]
+    fn load(&self) -> u64 {
+        // SAFETY: `Prepared::new` took it from a mapping that the `Remote` beside it keeps, which never becomes
+        // shorter.
+        unsafe { self.0.as_ref() }.load(Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    fn is_unchanged(&self) -> bool {
+        self.load() == self.1
+    }
+}
+
+/// See the module: a target in RTS, whose completion queue is where it was, and a key of its that messages may
+/// go to.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    /// State of the queue pair, generation of the completion queue, and the two words of the key.
+    watched: [Watched; 4],
+    armed: Watched,
+    key: u32,
+    remote: Arc<Remote>,
+}
+
+// SAFETY: the words are in mappings that belong to the process, not to a thread; all access goes through
+// atomics.
+unsafe impl Send for Prepared {}
+// SAFETY: as above.
+unsafe impl Sync for Prepared {}
+
+impl Prepared {
+    /// What stands there now, for a message that was just found to go to this key; `None` where the target is
+    /// not in RTS, or is the own process.
+    #[cold]
+    pub(super) fn new(target: &Target, view: &View<'_>, cq: u32, key: u32) -> Option<Self> {
+        let remote = target.remote.clone();
+        let seen = target.seen.borrow();
+        let [first, ended] = remote.keys().watched(seen.as_ref().filter(|_| !remote.is_own())?, key)?;
+        let state = view.word_at(Word::Qp(target.qp, QpWord::State))?;
+        let (generation, then) = view.generation_of(Object::Cq(cq))?;
+        let armed = view.word_at(Word::Cq(cq, CqWord::Armed))?;
+        let watch = |(word, value): (&AtomicU64, u64)| Watched(word.into(), value);
+        let state = (state, QpState::Rts as u64);
+        let watched = [state, (generation, then), first, ended].map(watch);
+        let armed = watch((armed, 0));
+        drop(seen);
+        let prepared = Self { watched, armed, key, remote };
+        prepared.holds(key).then_some(prepared)
+    }
+
+    /// Whether all is as it was, and the target lives, for a message to this key.
+    #[inline(always)]
+    pub(super) fn holds(&self, key: u32) -> bool {
+        key == self.key && self.watched.iter().all(Watched::is_unchanged) && self.remote.lives()
+    }
+
+    /// Whether the target may sleep, and is to be woken.
+    #[inline(always)]
+    pub(super) fn is_armed(&self, solicited: bool) -> bool {
+        !self.watched[1].is_unchanged() || Armed::rings(self.armed.load(), Status::Success, solicited)
+    }
+}
