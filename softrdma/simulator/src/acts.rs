@@ -126,20 +126,36 @@ impl Thread<'_> {
         let requests = list.iter().zip(&data).map(|(message, data)| self.request(qp, *message, data));
         let requests: Vec<_> = requests.collect();
         let mut sending = self.program.qps[qp].sending();
-        let mut accepted = 0;
-        for request in &requests {
-            match sending.accept(request) {
-                Ok(()) => accepted += 1,
-                Err(Rejected::Full) => break,
-                Err(why) => board.violated(&format!("a good request is rejected: {why:?}")),
-            }
-        }
-        for (request, message) in requests[..accepted].iter().zip(list) {
-            // It may complete before the call returns.
+        // It may complete before the call returns.
+        let begin = |message: &usize, request: &Wr<'_>| {
             ledger.sent[*message].posted.set(board.now().max(1));
             ledger.sent[*message].life.set(ledger.pair((me, qp)).lives.get());
             board.note(&format!("posts {message:x} {:?} on {qp}", request.opcode));
-            sending.post(request);
+        };
+        let is_good = |posted: Result<(), Rejected>| match posted {
+            Ok(()) => true,
+            Err(Rejected::Full) => false,
+            Err(why) => board.violated(&format!("a good request is rejected: {why:?}")),
+        };
+        let mut accepted = 0;
+        // All are accepted before one is posted, or one after the other.
+        if board.random.once_in(2) {
+            while accepted < list.len() && is_good(sending.accept(&requests[accepted])) {
+                accepted += 1;
+            }
+            for (request, message) in requests[..accepted].iter().zip(list) {
+                begin(message, request);
+                sending.post(request);
+            }
+        } else {
+            for (request, message) in requests.iter().zip(list) {
+                begin(message, request);
+                if !is_good(sending.post_one(request)) {
+                    ledger.sent[*message].posted.set(0);
+                    break;
+                }
+                accepted += 1;
+            }
         }
         drop(sending);
         if accepted == list.len() {
@@ -174,9 +190,15 @@ impl Thread<'_> {
             opcode => opcode,
         };
         let xrc_srq = self.program.own(qp).xrc_srq;
+        let signalled = if to.signalled { SendFlags::SIGNALED } else { SendFlags::NONE };
+        let (data, taken) = match to.inline {
+            false => (Data::Sges(sges), SendFlags::NONE),
+            true if message.is_multiple_of(2) => (Data::Inline(bytes), SendFlags::INLINE),
+            true => (Data::InlineSges(sges), SendFlags::INLINE),
+        };
         Wr {
-            flags: if to.signalled { SendFlags::SIGNALED } else { SendFlags::NONE },
-            data: if to.inline { Data::Inline(bytes) } else { Data::Sges(sges) },
+            flags: SendFlags(signalled.0 | taken.0),
+            data,
             operands: self.operands(message),
             imm_or_key: if opcode == Opcode::SendWithInv { sent.window.get() } else { message as u32 },
             srq_num: xrc_srq.map_or(0, |srq| ledger.seen[to.to.0].xrc_srqs[srq].get()),

@@ -276,10 +276,17 @@ impl Sending<'_> {
     /// The first rule that the request breaks; nothing was queued then.
     #[inline(always)]
     pub fn post_one(&mut self, wr: &Wr<'_>) -> Result<(), Rejected> {
-        if !PlainSend::of(wr).is_some_and(|plain| self.post_plain(&plain)) {
-            self.accept(wr)?;
-            self.post(wr);
+        match PlainSend::of(wr) {
+            Some(plain) if self.post_plain(&plain) => Ok(()),
+            _ => self.post_any(wr),
         }
+    }
+
+    /// As [`Sending::post_one`], whatever it is.
+    #[inline(never)]
+    fn post_any(&mut self, wr: &Wr<'_>) -> Result<(), Rejected> {
+        self.accept(wr)?;
+        self.post(wr);
         Ok(())
     }
 

@@ -110,8 +110,8 @@ impl Sender {
         imm: Option<u32>,
     ) -> bool {
         words[0] = self.header(imm);
-        let used = &words[..1 + (bytes.div_ceil(8) as usize).min(FIRST as usize)];
-        memory.store_all(slot_word(self.qp, self.slots, self.count, 1), used);
+        // All of the slot, which is quicker than to count.
+        memory.store_all(slot_word(self.qp, self.slots, self.count, 1), words);
         self.publish(memory, bytes, imm.is_some());
         memory.load(at(self.qp, DirectWord::End)) == 0
     }

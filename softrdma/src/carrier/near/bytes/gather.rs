@@ -112,9 +112,13 @@ impl<'a> Gathered<'a> {
 pub(crate) fn gather_words(words: &mut [u64], addr: u64, length: u32) {
     let from = std::ptr::with_exposed_provenance::<u8>(addr as usize);
     let (whole, rest) = (length as usize / 8, length as usize % 8);
-    for (n, word) in words.iter_mut().enumerate().take(whole) {
+    let mut n = 0;
+    while n < whole
+        && let Some(word) = words.get_mut(n)
+    {
         // SAFETY: as in `Gathered::take_from`; there are `length` bytes, and `whole` words within them.
         *word = unsafe { from.add(8 * n).cast::<u64>().read_unaligned() };
+        n += 1;
     }
     if rest > 0
         && let Some(word) = words.get_mut(whole)
