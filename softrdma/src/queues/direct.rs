@@ -179,7 +179,13 @@ impl Messages {
     /// The next one; `None` also where the slot cannot be true.
     #[inline(always)]
     fn peek(&self, memory: &impl Memory) -> Option<Arrived> {
-        let first = memory.load(slot_word(self.qp, self.slots, self.count, 0));
+        let word = |word| memory.load(slot_word(self.qp, self.slots, self.count, word));
+        self.read(word(0), || word(1))
+    }
+
+    /// The same, from the first two words of the slot.
+    #[inline(always)]
+    fn read(&self, first: u64, second: impl FnOnce() -> u64) -> Option<Arrived> {
         if first as u32 != self.count.wrapping_add(1) {
             return None;
         }
@@ -187,7 +193,7 @@ impl Messages {
         if first & (START | MIDST) != START || bytes > MAX_DIRECT as u32 {
             return None;
         }
-        let second = memory.load(slot_word(self.qp, self.slots, self.count, 1));
+        let second = second();
         let imm = (first & IMM != 0).then_some((second >> 32) as u32);
         Some(Arrived { number: second as u32, bytes, imm, count: self.count })
     }

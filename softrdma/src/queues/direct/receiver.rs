@@ -1,8 +1,8 @@
 //! The owner of a direct ring.
 
 use super::{
-    Arrived, DirectWord, End, FIRST, HEADER_WORDS, Messages, SLOT_WORDS, at, payload_at, reached, slot_word,
-    slots_of,
+    Arrived, DirectWord, End, FIRST, HEADER_WORDS, Messages, SHORT, SLOT_WORDS, at, payload_at, reached,
+    slot_word, slots_of,
 };
 use crate::queues::shared::{Memory, slot};
 use crate::queues::transaction::{Machine, Progress, then};
@@ -72,6 +72,16 @@ impl Receiver {
         }
         self.after = None;
         Some(found)
+    }
+
+    /// The message in the next slot, whose first words these are, where it is as nearly all are: it has the slot
+    /// for itself, its number is the next, and none was taken out before its turn. Its turn it is if no
+    /// completions wait that are looked at afterwards.
+    #[inline(always)]
+    pub fn plain(&self, first: u64, second: impl FnOnce() -> u64) -> Option<Arrived> {
+        let found = self.messages.read(first, second)?;
+        let is_plain = found.bytes <= SHORT && found.number == self.next;
+        (is_plain && self.ahead.is_none() && self.end.is_none()).then_some(found)
     }
 
     /// The message that comes before a completion of this queue pair that is next in the completion queue, by
@@ -166,6 +176,7 @@ impl Receiver {
     /// The message was taken in its turn, and its request is completed.
     #[inline(always)]
     pub fn take(&mut self, memory: &impl Memory, message: &Arrived) {
+        self.after = None;
         self.next = message.number.wrapping_add(1);
         self.go_on(memory, message);
     }

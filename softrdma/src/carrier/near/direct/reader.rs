@@ -14,7 +14,7 @@ use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::entries::{Entries, not_placed};
 use crate::carrier::near::key_cache::KeyCache;
 use crate::queues::completion::STAGE_WORDS;
-use crate::queues::direct::{Arrived, Close, Receiver};
+use crate::queues::direct::{Arrived, Close, Receiver, SLOT_WORDS};
 use crate::queues::shared::slot;
 use crate::queues::transaction::{Machine as _, Progress};
 use crate::rules::completion::Completion;
@@ -93,6 +93,34 @@ impl RingReader {
         self.watched = self.receiver.watched();
         self.publish_completed();
         Some(completion)
+    }
+
+    /// Hands out the next message where it is [as nearly all are](Receiver::plain), and no completion waits in
+    /// the shared queue: `next` is the word where the next one is seen, `head` were taken.
+    #[inline(always)]
+    fn take_plain(
+        &mut self,
+        endpoint: &Endpoint,
+        next: &AtomicU64,
+        head: u32,
+        take: &mut impl FnMut(&Completion),
+    ) -> bool {
+        let slot = self.ring.get().get(self.watched.0 as usize..).and_then(|words| words.first_chunk());
+        let Some::<&[AtomicU64; SLOT_WORDS as usize]>(slot) = slot else { return false };
+        let first = slot[0].load(Ordering::Acquire);
+        let Some(message) = self.receiver.plain(first, || slot[1].load(Ordering::Relaxed)) else {
+            return false;
+        };
+        // Looked at after the message was seen: what stands there comes first.
+        if next.load(Ordering::Acquire) as u32 == head.wrapping_add(1) {
+            return false;
+        }
+        let Some(completion) = self.deliver(endpoint, &message) else { return false };
+        self.receiver.take(&DirectRing::of(&self.ring), &message);
+        self.watched = self.receiver.watched();
+        self.direct.completed.store(self.receiver.completed(), Ordering::Release);
+        take(&completion);
+        true
     }
 
     #[cold]
@@ -223,11 +251,30 @@ impl RingReaders {
         head: u32,
         take: &mut impl FnMut(&Completion),
     ) -> bool {
+        if !endpoint.segment.is_mine() {
+            return false;
+        }
+        if let (Some(next), Some(reader)) = (entries.word(head), self.all.get_mut(self.first))
+            && reader.take_plain(endpoint, next, head, take)
+        {
+            self.first = if self.first + 1 < self.all.len() { self.first + 1 } else { 0 };
+            return true;
+        }
+        self.take_any(endpoint, entries, head, take)
+    }
+
+    /// As [`RingReaders::take_message`], whichever ring it is in and whatever it is.
+    #[inline(never)]
+    fn take_any(
+        &mut self,
+        endpoint: &Endpoint,
+        entries: &Entries,
+        head: u32,
+        take: &mut impl FnMut(&Completion),
+    ) -> bool {
         match self.turn(entries, head) {
-            Some((place, message)) if endpoint.segment.is_mine() => {
-                self.hand_out(endpoint, place, &message, take)
-            }
-            _ => false,
+            Some((place, message)) => self.hand_out(endpoint, place, &message, take),
+            None => false,
         }
     }
 
