@@ -101,6 +101,8 @@ pub struct Plan {
     pub fates: Vec<(u64, u32, Fate)>,
     /// Steps in the mean until another thread has its turn.
     pub mean: u64,
+    /// Only steps that other processes see count.
+    pub narrow: bool,
     /// When the last act is due.
     pub span: u64,
 }
@@ -143,8 +145,8 @@ impl Plan {
                 fates.push((step(&random), random.below(count as u64) as u32, Fate::Stops(time)));
             }
         }
-        let mean = random.pick(&[1, 3, 10, 10, 40, 40, 150]);
-        Self { small_queues, processes, messages, fates, mean, span }
+        let (mean, narrow) = (random.pick(&[1, 3, 10, 10, 40, 40, 150]), !random.once_in(3));
+        Self { small_queues, processes, messages, fates, mean, narrow, span }
     }
 }
 

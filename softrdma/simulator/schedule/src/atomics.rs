@@ -1,7 +1,7 @@
 //! What the compiler calls in place of atomic instructions, in code that is built with `-Zsanitizer=thread`: each is
 //! a step. All are sequentially consistent: one thread runs at a time.
 
-use crate::turn::step;
+use crate::turn::step_at;
 
 macro_rules! atomics {
     ($type:ty, $atomic:ident, $load:ident, $store:ident, $exchange:ident, $compare:ident,
@@ -21,7 +21,7 @@ macro_rules! atomics {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $store(word: *mut $type, value: $type, _order: i32) {
             use std::sync::atomic::{$atomic, Ordering::SeqCst};
-            step();
+            step_at(word.addr());
             // SAFETY: by the contract.
             unsafe { $atomic::from_ptr(word) }.store(value, SeqCst);
         }
@@ -39,7 +39,7 @@ macro_rules! atomics {
             _failed: i32,
         ) -> $type {
             use std::sync::atomic::{$atomic, Ordering::SeqCst};
-            step();
+            step_at(word.addr());
             // SAFETY: by the contract.
             match unsafe { $atomic::from_ptr(word) }.compare_exchange(old, new, SeqCst, SeqCst) {
                 Ok(seen) | Err(seen) => seen,
@@ -54,7 +54,7 @@ macro_rules! atomics {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(word: *mut $type, _order: i32) -> $type {
             use std::sync::atomic::{$atomic, Ordering::SeqCst};
-            step();
+            step_at(word.addr());
             // SAFETY: by the contract.
             let $word = unsafe { $atomic::from_ptr(word) };
             $act
@@ -68,7 +68,7 @@ macro_rules! atomics {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(word: *mut $type, value: $type, _order: i32) -> $type {
             use std::sync::atomic::{$atomic, Ordering::SeqCst};
-            step();
+            step_at(word.addr());
             // SAFETY: by the contract.
             unsafe { $atomic::from_ptr(word) }.$act(value, SeqCst)
         }
@@ -130,9 +130,7 @@ atomics!(
 
 /// A fence, which one thread at a time does not need.
 #[unsafe(no_mangle)]
-pub extern "C" fn __tsan_atomic_thread_fence(_order: i32) {
-    step();
-}
+pub extern "C" fn __tsan_atomic_thread_fence(_order: i32) {}
 
 /// A fence for the compiler.
 #[unsafe(no_mangle)]

@@ -10,12 +10,14 @@
 //! | this | the board, which all processes share |
 //! | [`turn`] | whose turn it is, and time |
 //! | [`atomics`] | what the compiler calls in place of atomic instructions (`-Zsanitizer=thread`) |
+//! | `shared_memory` | which words others see |
 //! | [`system`] | functions of the C library, in whose place these are linked |
 //! | [`play`] | the process that plays: it kills, stops, and sees how it ends |
 
 pub mod atomics;
 pub mod play;
 pub mod random;
+mod shared_memory;
 pub mod system;
 pub mod turn;
 
@@ -71,6 +73,8 @@ pub struct Board {
     budget: Cell<i64>,
     /// The mean of such steps; 0: the turn is kept as long as the thread does not wait.
     mean: Cell<u64>,
+    /// Only words of memory that processes share count.
+    narrow: Cell<bool>,
     /// What everything that is left to chance follows from.
     pub random: random::Random,
     now: Cell<u64>,

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_long, c_uint, c_void};
 use std::sync::atomic::AtomicU32;
 
 use crate::turn::{self, await_word, give_way, happened, sleep_until, step, takes_turns, waiters};
-use crate::{Board, NEVER, board};
+use crate::{Board, NEVER, board, shared_memory};
 
 /// What a run's clocks show at its beginning.
 const EPOCH: u64 = 1_000_000_000_000;
@@ -219,6 +219,27 @@ pub unsafe extern "C" fn write(fd: c_int, from: *const c_void, length: usize) ->
         happened();
     }
     written
+}
+
+/// Notes what is mapped of memory that processes share.
+///
+/// # Safety
+/// As those of the C library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap(
+    at: *mut c_void,
+    length: usize,
+    rights: c_int,
+    flags: c_int,
+    fd: c_int,
+    offset: libc::off_t,
+) -> *mut c_void {
+    let arguments = [at as usize, length, rights as usize, flags as usize, fd as usize, offset as usize];
+    let mapped = answer(raw(libc::SYS_mmap, arguments));
+    if mapped != -1 && flags & libc::MAP_SHARED != 0 {
+        shared_memory::add(mapped as usize, length);
+    }
+    mapped as *mut c_void
 }
 
 macro_rules! copies {

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
 use crate::system::raw;
-use crate::{Board, GONE, NEVER, THREADS, Why, board};
+use crate::{Board, GONE, NEVER, THREADS, Why, board, shared_memory};
 
 /// Nanoseconds that a step takes.
 const STEP: u64 = 20;
@@ -74,9 +74,11 @@ pub(crate) fn is_over(board: &Board, place: usize) -> bool {
     board.places[place].until.get() == GONE
 }
 
-/// From here on a thread keeps its turn for so many steps in the mean.
-pub fn mix(board: &Board, mean: u64) {
+/// From here on a thread keeps its turn for so many steps in the mean. `narrow`: steps are only those at words of
+/// memory that processes share.
+pub fn mix(board: &Board, mean: u64, narrow: bool) {
     board.mean.set(mean);
+    board.narrow.set(narrow);
     board.begun.set(board.steps.get());
     draw(board);
 }
@@ -108,6 +110,14 @@ pub fn step() {
         // Now and then it loses the processor for so long that others come far.
         let pause = if board.random.once_in(16) { board.random.below(LONG) } else { 0 };
         switch(board, board.now.get() + pause, false);
+    }
+}
+
+/// A step at a word; none where the turn goes on only at those of memory that processes share, and this is not one.
+#[inline]
+pub fn step_at(word: usize) {
+    if takes_turns() && board().is_some_and(|board| !board.narrow.get() || shared_memory::has(word)) {
+        step();
     }
 }
 
