@@ -71,6 +71,13 @@ impl Carrier {
         near.start(out)
     }
 
+    /// Whether [`Carrier::send_plain`] is worth a try.
+    #[inline(always)]
+    pub(crate) fn is_prepared(&self) -> bool {
+        let Self::Near(near) = self;
+        near.is_prepared()
+    }
+
     /// Sends a message as the last one went, where nothing has changed since: the short way to what
     /// [`Carrier::start`] does. None is to be settled. Unless it is there, and nobody is to be woken, or
     /// nothing happened, it is [cleared up](Carrier::clear_up).

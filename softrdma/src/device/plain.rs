@@ -12,6 +12,13 @@ use super::QueuePair;
 use super::send::{SendSide, Sending};
 
 impl Sending<'_> {
+    /// Whether [`Sending::post_plain`] is worth a try: a message went that way before.
+    #[inline(always)]
+    #[must_use]
+    pub fn takes_plain(&self) -> bool {
+        self.side.carrier.is_prepared()
+    }
+
     /// Posts a send as the last one went, where that is possible; `false`: nothing happened, and it is to be
     /// accepted and posted as any other.
     #[inline(always)]

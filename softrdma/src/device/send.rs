@@ -276,14 +276,17 @@ impl Sending<'_> {
     /// The first rule that the request breaks; nothing was queued then.
     #[inline(always)]
     pub fn post_one(&mut self, wr: &Wr<'_>) -> Result<(), Rejected> {
-        match PlainSend::of(wr) {
-            Some(plain) if self.post_plain(&plain) => Ok(()),
-            _ => self.post_any(wr),
+        if self.takes_plain()
+            && let Some(plain) = PlainSend::of(wr)
+            && self.post_plain(&plain)
+        {
+            return Ok(());
         }
+        self.post_any(wr)
     }
 
     /// As [`Sending::post_one`], whatever it is.
-    #[inline(never)]
+    #[inline(always)]
     fn post_any(&mut self, wr: &Wr<'_>) -> Result<(), Rejected> {
         self.accept(wr)?;
         self.post(wr);

@@ -46,7 +46,7 @@ pub unsafe extern "C" fn post_send(
     while let Some(wr) = unsafe { next.as_ref() } {
         // SAFETY: a valid request, which names live objects and buffers.
         let posted = unsafe {
-            match object.plain(wr) {
+            match sending.takes_plain().then(|| object.plain(wr)).flatten() {
                 Some(send) if sending.post_plain(&send) => Ok(()),
                 _ => object.post(&mut sending, wr),
             }

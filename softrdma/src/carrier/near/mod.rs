@@ -89,6 +89,12 @@ impl Near {
         self.start_again(out)
     }
 
+    /// Whether a message went by the direct ring, and left what it went by.
+    #[inline(always)]
+    pub(crate) fn is_prepared(&self) -> bool {
+        self.writer.as_ref().is_some_and(RingWriter::is_prepared)
+    }
+
     /// Sends a message as the last one went, where nothing has changed since.
     #[inline(always)]
     pub(crate) fn send_plain(&mut self, endpoint: &Endpoint, pd: u32, send: &PlainSend) -> Sent {

@@ -74,6 +74,12 @@ impl RingWriter {
         Some(Self { place, ring: words, way, key_cache, in_vain: None, segment, prepared: None })
     }
 
+    /// Whether [`send_prepared`] is worth a try.
+    #[inline(always)]
+    pub(crate) fn is_prepared(&self) -> bool {
+        self.prepared.is_some()
+    }
+
     /// Whether it is the ring that the target tells of, and takes messages. Behind the target's lock.
     fn is_of(&self, target: &Target) -> bool {
         let place = target.attributes.and_then(|attributes| attributes.direct);
