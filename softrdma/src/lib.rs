@@ -30,15 +30,17 @@
 //!
 //! From `post_send` of whoever shows the device (`src/provider/soft/send.rs`) on:
 //!
-//! 1. The program's request is accepted, or refused with the rule that it breaks: `Sending::accept` in
-//!    `device/send.rs`, [`rules::request`].
-//! 2. The queue pair starts it: `Sending::post` there, `Carrier::start` in `carrier/mod.rs`.
-//! 3. The way is chosen (ring, burst, or executed by itself): `Near::start` in `carrier/near/mod.rs`.
-//! 4. Whether the target is ready, alive and awake, and its ring has room: `send` in
-//!    `carrier/near/direct/writer.rs`.
-//! 5. Whether the target's key is good still, and what the bytes are: `pin.rs` and `gather.rs` in
-//!    `carrier/near/bytes/`.
-//! 6. The words of a slot are stored, last the one that says that the message is there: `Send::publish` in
+//! 1. A send of one piece of memory, while nothing waits and a message went by the ring before, is posted by
+//!    `Sending::post_plain` in `device/plain.rs`. Any other request is accepted first, or refused with the rule
+//!    that it breaks: `Sending::accept` in `device/send.rs`, [`rules::request`].
+//! 2. The queue pair starts it: `Carrier::send_plain` or, any other, `Carrier::start` in `carrier/mod.rs`.
+//! 3. Any other: the way is chosen (ring, burst, or executed by itself) by `Near::start` in
+//!    `carrier/near/mod.rs`.
+//! 4. Whether the target is ready, alive and awake, and its ring has room: `send_prepared` in
+//!    `carrier/near/direct/writer.rs` asks whether all is as it was (`prepared.rs` there); `send` looks anew.
+//! 5. What the bytes are: `gather.rs` in `carrier/near/bytes/`, by the key that is remembered in
+//!    `carrier/near/key_cache.rs`.
+//! 6. The words of a slot are stored, last the one that says that the message is there: `Sender::send_short` in
 //!    `queues/direct/sender.rs`, by `DirectRing::publish` in `shm/objects/direct.rs`.
 //! 7. What follows, a completion, another try or an error: [`rules::requester`], `follow_outcome` in
 //!    `device/send.rs`. The own completion: `carrier/near/completion_order.rs`, [`queues::deliver`].

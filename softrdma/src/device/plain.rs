@@ -45,6 +45,7 @@ impl QueuePair {
         self.state() == QpState::Rts
             && side.starts_at_once()
             && self.queued(side) < self.limits().max_send_wr
+            && self.limits().max_send_sge > 0
             && !(send.flags.has(SendFlags::INLINE) && send.sge.length > self.limits().max_inline)
             && self.device().is_mine()
     }
