@@ -9,7 +9,7 @@ use crate::device::{Device, Error, Result};
 use crate::queues::shared::{CqWord, Word, slot};
 use crate::shm::objects::HeldWords;
 
-use super::{After, LOOKS, PATIENT, TRIED, YIELDS};
+use super::{After, EAGER, LOOKS, PATIENT, TRIED, YIELDS};
 
 /// The owner's side of the ring.
 #[derive(Debug)]
@@ -74,8 +74,11 @@ impl Reader {
     pub(super) fn found_nothing(&mut self, waits: bool, finders: &Finders) -> After {
         // A poll that tried a request again takes as long as many others.
         self.empty_polls += if waits { TRIED } else { 1 };
-        // A line that is looked at all the time is taken from whoever writes it.
-        std::hint::spin_loop();
+        // A line that is looked at all the time is taken from whoever writes it. An answer that comes at once is
+        // seen before that matters.
+        if self.empty_polls > EAGER {
+            std::hint::spin_loop();
+        }
         if self.empty_polls >= self.looks_at { self.look(finders) } else { After::NOTHING }
     }
 
