@@ -13,7 +13,7 @@ pub const MESSAGES: usize = 512;
 pub const RECEIVES: usize = 2048;
 pub const POLLED: usize = 2048;
 /// Words of a message's place.
-pub const SPACE: usize = 16;
+pub const SPACE: usize = 64;
 const _: () = assert!(BUFFER_WORDS < SPACE as u64);
 
 /// What became of a send request.

@@ -9,7 +9,7 @@ use softrdma_schedule::random::Random;
 pub type End = (usize, usize);
 
 /// Words that a receive buffer has.
-pub const BUFFER_WORDS: u64 = 10;
+pub const BUFFER_WORDS: u64 = 60;
 
 /// What a queue pair is made as, and connected.
 #[derive(Clone, Debug)]
@@ -319,6 +319,10 @@ fn new_message(random: &Random, qp: &QpPlan, from: End, to: End, sends: bool) ->
         // Two slots of a direct ring.
         Opcode::Send | Opcode::SendWithImm if qp.qp_type != QpType::Ud && random.once_in(6) => {
             7 + random.below(3)
+        }
+        // Many of them, and more than travels in a completion entry.
+        Opcode::Send | Opcode::SendWithImm if qp.qp_type != QpType::Ud && random.once_in(6) => {
+            20 + random.below(BUFFER_WORDS - 20)
         }
         _ => 1 + random.below(5),
     };

@@ -17,7 +17,7 @@
 //! | [`DirectWord::Taken`] | slots taken, now and then | the owner |
 //! | slots | below | the sender |
 //!
-//! Word 0 of a slot: its count in bits 31..0, bytes of the message 39..32, flags from 40 on. Word 1: number
+//! Word 0 of a slot: its count in bits 31..0, bytes of the message 47..32, flags from 48 on. Word 1: number
 //! of the message, immediate data in the high half. Then payload, which goes on behind word 0 of the slots
 //! that follow.
 //!
@@ -56,10 +56,9 @@ pub const HEADER_WORDS: u32 = 16;
 /// Words of a slot: a cache line.
 pub const SLOT_WORDS: u32 = 8;
 /// Most bytes of a message: what goes by a ring may travel in a completion entry, too.
-pub const MAX_DIRECT: usize = super::completion::MAX_STAGED;
-/// Fewest slots of a ring, by powers of two: what is written of one message leaves the one before it whole,
-/// from which the next sender learns how many there were ([`Sender::attach`]).
-pub const MIN_SLOTS: u32 = (2 * slots_of(MAX_DIRECT as u32)).next_power_of_two();
+pub const MAX_DIRECT: usize = 4096;
+/// Fewest slots of a ring, by powers of two.
+pub const MIN_SLOTS: u32 = 8;
 /// Words of payload in a message's first slot, and in each that follows.
 const FIRST: u32 = SLOT_WORDS - 2;
 const MORE: u32 = SLOT_WORDS - 1;
@@ -69,11 +68,11 @@ pub const SHORT: u32 = 8 * FIRST;
 pub const SHORT_WORDS: usize = SLOT_WORDS as usize - 1;
 
 /// Flags of a slot.
-const IMM: u64 = 1 << 40;
+const IMM: u64 = 1 << 48;
 /// It goes on with the message of a slot before it.
-const MIDST: u64 = 1 << 41;
+const MIDST: u64 = 1 << 49;
 /// A message begins there.
-const START: u64 = 1 << 42;
+const START: u64 = 1 << 50;
 
 /// A word in front of the slots.
 #[repr(u32)]
@@ -101,6 +100,15 @@ pub const fn ring_words(slots: u32) -> u32 {
 const fn slots_of(bytes: u32) -> u32 {
     let words = bytes.div_ceil(8);
     if words <= FIRST { 1 } else { 1 + (words - FIRST).div_ceil(MORE) }
+}
+
+/// Most bytes of a message in a ring of so many slots. It takes half of them at most: what is written of one
+/// message leaves the one before it whole, from which the next sender learns how many there were
+/// ([`Sender::attach`]).
+#[must_use]
+pub const fn most_bytes(slots: u32) -> u32 {
+    let most = 8 * (FIRST + MORE * (slots / 2 - 1));
+    if most < MAX_DIRECT as u32 { most } else { MAX_DIRECT as u32 }
 }
 
 fn at(qp: u32, word: DirectWord) -> Word {
@@ -189,8 +197,8 @@ impl Messages {
         if first as u32 != self.count.wrapping_add(1) {
             return None;
         }
-        let bytes = (first >> 32) as u32 & 0xff;
-        if first & (START | MIDST) != START || bytes > MAX_DIRECT as u32 {
+        let bytes = (first >> 32) as u32 & 0xffff;
+        if first & (START | MIDST) != START || bytes > most_bytes(self.slots) {
             return None;
         }
         let second = second();

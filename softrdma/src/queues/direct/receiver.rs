@@ -1,8 +1,8 @@
 //! The owner of a direct ring.
 
 use super::{
-    Arrived, DirectWord, End, FIRST, HEADER_WORDS, Messages, SHORT, SLOT_WORDS, at, payload_at, reached,
-    slot_word, slots_of,
+    Arrived, DirectWord, End, FIRST, HEADER_WORDS, MORE, Messages, SHORT, SLOT_WORDS, at, payload_at,
+    reached, slot_word, slots_of,
 };
 use crate::queues::shared::{Memory, slot};
 use crate::queues::transaction::{Machine, Progress, then};
@@ -162,6 +162,18 @@ impl Receiver {
         let words = message.bytes.div_ceil(8);
         let first = HEADER_WORDS + SLOT_WORDS * slot(message.count, self.messages.slots) + SLOT_WORDS - FIRST;
         (words <= FIRST).then_some((first, words))
+    }
+
+    /// Where the pieces of a message's payload stand, each with its first word in the ring, and words.
+    pub fn pieces(&self, message: &Arrived) -> impl Iterator<Item = (u32, u32)> + use<> {
+        let (slots, first) = (self.messages.slots, message.count);
+        let words = message.bytes.div_ceil(8);
+        (0..slots_of(message.bytes)).map(move |n| {
+            let (before, skipped, most) =
+                if n == 0 { (0, 2, FIRST) } else { (FIRST + MORE * (n - 1), 1, MORE) };
+            let at = HEADER_WORDS + SLOT_WORDS * slot(first.wrapping_add(n), slots) + skipped;
+            (at, words.saturating_sub(before).min(most))
+        })
     }
 
     /// A word of the payload of a message.

@@ -1,8 +1,8 @@
 //! The sender of a direct ring.
 
 use super::{
-    DirectWord, End, FIRST, IMM, MAX_DIRECT, MIDST, MIN_SLOTS, MORE, Messages, SHORT_WORDS, SLOT_WORDS,
-    START, at, reached, slot_word, slots_of,
+    DirectWord, End, FIRST, IMM, MIDST, MIN_SLOTS, MORE, Messages, SHORT_WORDS, SLOT_WORDS, START, at,
+    most_bytes, reached, slot_word, slots_of,
 };
 use crate::queues::deliver::entry_word;
 use crate::queues::shared::Memory;
@@ -11,7 +11,7 @@ use crate::queues::transaction::{Machine, Progress, then};
 /// A message as its sender has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message<'a> {
-    /// At most [`MAX_DIRECT`].
+    /// At most [`most_bytes`].
     pub bytes: &'a [u8],
     /// Immediate data.
     pub imm: Option<u32>,
@@ -49,7 +49,7 @@ impl Sender {
         }
         // The last message says its number also where it was taken. Nothing else does: in the slots behind it
         // may stand what a sender had begun that died.
-        for back in 1..=slots_of(MAX_DIRECT as u32) {
+        for back in 1..=slots / 2 {
             let last = Messages { count: messages.count.wrapping_sub(back), ..messages };
             if let Some(found) = last.peek(memory).filter(|found| slots_of(found.bytes) == back)
                 && reached(found.number.wrapping_add(1), number)
@@ -88,7 +88,7 @@ impl Sender {
     #[inline(always)]
     fn is_promised(&self, bytes: u32) -> bool {
         let (tail, least) = (self.credit as u32, (self.credit >> 32) as u32);
-        !reached(self.number, tail) && bytes <= least && bytes <= MAX_DIRECT as u32
+        !reached(self.number, tail) && bytes <= least && bytes <= most_bytes(self.slots)
     }
 
     /// How many slots are taken, as was last seen, where those that are not leave no room for a message of so
@@ -112,6 +112,29 @@ impl Sender {
         words[0] = self.header(imm);
         // All of the slot, which is quicker than to count.
         memory.store_all(slot_word(self.qp, self.slots, self.count, 1), words);
+        self.publish(memory, bytes, imm.is_some());
+        memory.load(at(self.qp, DirectWord::End)) == 0
+    }
+
+    /// Sends a message for which [there is room](Sender::has_room), as [`Sender::send_short`]: `fill` is given
+    /// words and the place in the message where their bytes begin, and fills them.
+    pub fn send_long(
+        &mut self,
+        memory: &impl Memory,
+        bytes: u32,
+        imm: Option<u32>,
+        mut fill: impl FnMut(&mut [u64], u32),
+    ) -> bool {
+        let mut words = [0; SLOT_WORDS as usize];
+        for more in 1..slots_of(bytes) {
+            let count = self.count.wrapping_add(more);
+            words[0] = u64::from(count.wrapping_add(1)) | MIDST;
+            fill(&mut words[1..], 8 * (FIRST + MORE * (more - 1)));
+            memory.store_all(slot_word(self.qp, self.slots, count, 0), &words);
+        }
+        words[1] = self.header(imm);
+        fill(&mut words[2..], 0);
+        memory.store_all(slot_word(self.qp, self.slots, self.count, 1), &words[1..]);
         self.publish(memory, bytes, imm.is_some());
         memory.load(at(self.qp, DirectWord::End)) == 0
     }

@@ -8,6 +8,8 @@ use proptest::prelude::*;
 
 const QP: u32 = 3;
 const SLOTS: u32 = 8;
+/// Bytes of a message of four slots.
+const FOUR: usize = 200;
 
 /// The words of a ring, all zero at first.
 struct Words(Vec<Cell<u64>>);
@@ -129,7 +131,11 @@ impl Pair {
 #[test]
 fn slots_have_room_for_every_length() {
     assert_eq!((slots_of(0), slots_of(48), slots_of(49), slots_of(104), slots_of(105)), (1, 1, 2, 2, 3));
-    assert!(2 * slots_of(MAX_DIRECT as u32) <= MIN_SLOTS && MIN_SLOTS <= SLOTS && MAX_DIRECT < 256);
+    for slots in [8, 16, 64, 256, 1024] {
+        let most = most_bytes(slots);
+        assert!(2 * slots_of(most) <= slots && most <= MAX_DIRECT as u32 && MAX_DIRECT < 1 << 16);
+        assert!(most == MAX_DIRECT as u32 || 2 * slots_of(most + 1) > slots);
+    }
     let mut seen = std::collections::HashSet::new();
     for word in 0..MAX_DIRECT.div_ceil(8) as u32 {
         let (slot, word) = payload_at(word);
@@ -183,7 +189,7 @@ fn what_waits_says_what_all_requests_have_in_common() {
     for _ in 0..2 {
         pair.receiver.passed();
     }
-    pair.post(1000, 8);
+    pair.post(1 << 20, 8);
     assert_eq!(seen(&pair), (7, MAX_DIRECT as u64, 8));
 }
 
@@ -198,7 +204,7 @@ fn one_unlike_many_before_it_is_noticed_and_forgotten() {
     };
     for n in 1..=8 {
         pair.post(200, 5);
-        assert_eq!(seen(&pair), (n, MAX_DIRECT as u64, 5));
+        assert_eq!(seen(&pair), (n, 200, 5));
         if n > 2 {
             pair.receiver.passed();
         }
@@ -211,14 +217,14 @@ fn one_unlike_many_before_it_is_noticed_and_forgotten() {
     assert_eq!(seen(&pair), (10, 64, 0), "that one waits");
     pair.receiver.passed();
     pair.post(200, 5);
-    assert_eq!(seen(&pair), (11, MAX_DIRECT as u64, 5), "it is completed");
+    assert_eq!(seen(&pair), (11, 200, 5), "it is completed");
 }
 
 #[test]
 fn a_full_ring_takes_what_fits() {
     let mut pair = pair(0);
     (0..40).for_each(|_| pair.post(200, 5));
-    let four = MAX_DIRECT;
+    let four = FOUR;
     assert_eq!((pair.send(four, 1), pair.send(four, 2), pair.send(0, 3)), (Some(true), Some(true), None));
     assert_eq!(pair.receiver.waiting(&pair.words), 2);
     assert_eq!(pair.take(), Some((0, four, 1)));
@@ -271,7 +277,7 @@ fn who_comes_later_goes_on_where_the_one_before_ended() {
 #[test]
 fn what_a_sender_left_half_written_counts_for_nothing() {
     // Rings that went round, of which all was taken; the last message takes one slot or several.
-    for (last, begun) in [(1, 1), (MAX_DIRECT, 1), (1, MAX_DIRECT), (MAX_DIRECT, MAX_DIRECT)] {
+    for (last, begun) in [(1, 1), (FOUR, 1), (1, FOUR), (FOUR, FOUR)] {
         let mut pair = pair(7);
         (0..20).for_each(|_| pair.post(200, 5));
         for n in 0..9 {
@@ -324,7 +330,7 @@ fn a_closed_ring_ends_with_the_last_message_that_came_before() {
 fn what_nobody_honest_wrote_is_not_taken() {
     for (first, second) in [
         // Too long; the midst of another, or of none; a number that is completed.
-        (START | 1 | 201 << 32, 5),
+        (START | 1 | u64::from(most_bytes(SLOTS) + 1) << 32, 5),
         (START | 1 | MIDST, 5),
         (1, 5),
         (START | 1, 4),
@@ -377,7 +383,7 @@ proptest! {
     #[test]
     fn all_arrives_once(
         head in any::<u32>(),
-        acts in prop::collection::vec((0..5u8, 0..=MAX_DIRECT), 0..200),
+        acts in prop::collection::vec((0..5u8, 0..=FOUR), 0..200),
     ) {
         let mut pair = pair(head);
         let mut under_way = VecDeque::new();

@@ -21,5 +21,5 @@ mod transfer;
 pub(crate) use gather::{Gathered, gather_words};
 pub(crate) use pin::{Use, look_again, lookup, pin};
 pub use place::place;
-pub(crate) use place::place_again;
+pub(crate) use place::{place_again, place_pieces};
 pub(crate) use transfer::{answer, atomic, into_receive, transfer_used, with_local, word};

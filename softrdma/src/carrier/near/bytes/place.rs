@@ -53,6 +53,30 @@ pub(crate) fn place_again(
     Some(())
 }
 
+/// As [`place_again`], of a payload in pieces that follow one another, of which all but the last are full.
+pub(crate) fn place_pieces<'a>(
+    endpoint: &Endpoint,
+    key_cache: &mut KeyCache,
+    pd: u32,
+    (addr, lkey): (u64, u32),
+    pieces: impl Iterator<Item = &'a [AtomicU64]>,
+    bytes: u32,
+) -> Option<()> {
+    let _in_use = endpoint.keys.enter(lkey)?;
+    let to = key_cache.find(&endpoint.keys, pd, lkey, addr, bytes, true).map(|entry| entry.translate(addr));
+    let (mut done, bytes) = (0, bytes as usize);
+    for piece in pieces {
+        let count = (bytes - done).min(8 * piece.len());
+        match to {
+            // SAFETY: as in `write`: `bytes` from there on are in place, and `count` of them are left.
+            Some(to) => unsafe { copy(to + done as u64, piece, count) },
+            None => place(endpoint, pd, addr.wrapping_add(done as u64), lkey, piece, count)?,
+        }
+        done += count;
+    }
+    (done == bytes).then_some(())
+}
+
 /// Copies so many bytes.
 ///
 /// # Safety

@@ -13,7 +13,6 @@ use crate::carrier::near::bytes;
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::entries::{Entries, not_placed};
 use crate::carrier::near::key_cache::KeyCache;
-use crate::queues::completion::STAGE_WORDS;
 use crate::queues::direct::{Arrived, Close, Receiver, SLOT_WORDS};
 use crate::queues::shared::slot;
 use crate::queues::transaction::{Machine as _, Progress};
@@ -183,7 +182,7 @@ impl RingReader {
                         let (key_cache, pd) = (&mut self.key_cache, self.direct.pd);
                         bytes::place_again(endpoint, key_cache, pd, (addr, lkey), payload, bytes).is_some()
                     }
-                    None => self.place(endpoint, &ring, message, addr, lkey),
+                    None => self.place(endpoint, message, addr, lkey),
                 };
             if !is_placed {
                 completion = not_placed(&completion);
@@ -194,21 +193,11 @@ impl RingReader {
 
     /// Moves a payload that stands in several slots.
     #[inline(never)]
-    fn place(
-        &self,
-        endpoint: &Endpoint,
-        ring: &DirectRing<'_>,
-        message: &Arrived,
-        addr: u64,
-        lkey: u32,
-    ) -> bool {
-        let words = message.bytes.div_ceil(8);
-        let load = |n: usize| {
-            let word = n as u32;
-            if word < words { self.receiver.payload(ring, message, word) } else { 0 }
-        };
-        let payload: [AtomicU64; STAGE_WORDS] = std::array::from_fn(|n| AtomicU64::new(load(n)));
-        bytes::place(endpoint, self.direct.pd, addr, lkey, &payload, message.bytes as usize).is_some()
+    fn place(&mut self, endpoint: &Endpoint, message: &Arrived, addr: u64, lkey: u32) -> bool {
+        let ring = DirectRing::of(&self.ring);
+        let pieces = self.receiver.pieces(message).map(|(first, words)| ring.words(first, words));
+        let (key_cache, pd) = (&mut self.key_cache, self.direct.pd);
+        bytes::place_pieces(endpoint, key_cache, pd, (addr, lkey), pieces, message.bytes).is_some()
     }
 
     /// Who posts receive requests learns how many are completed.

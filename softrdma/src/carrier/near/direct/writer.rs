@@ -185,7 +185,9 @@ pub(crate) fn send(
     let length = request.length;
     let Some(writer) = ring_writer else { return Sent::NotTaken };
     let imm = (wr.opcode == Opcode::SendWithImm).then_some(wr.imm_or_key);
-    if length > MAX_DIRECT as u64 {
+    // What has more than one piece is gathered, as far as there is room.
+    let long = if length > MAX_STAGED as u64 { PlainSend::of(wr) } else { None };
+    if length > MAX_DIRECT as u64 || length > MAX_STAGED as u64 && long.is_none() {
         return Sent::NotTaken;
     }
     let Some(target) = target else { return Sent::NotTaken };
@@ -240,15 +242,20 @@ pub(crate) fn send(
             return Sent::NotTaken;
         }
     }
+    if length > 0 && !writer.prepared.as_ref().is_some_and(|prepared| prepared.holds(key)) {
+        writer.prepared = Prepared::new(target, &view, queues.cq, key);
+    }
+    if let Some(send) = long {
+        let is_there = write_long(sender, &ring, &mut writer.key_cache, endpoint, from.pd, &send);
+        return is_there
+            .map_or(Sent::NotTaken, |there| if there { Sent::Done(is_armed()) } else { Sent::Unclear });
+    }
     let gathered = Gathered::new(room);
     let bytes = match wr.data {
         Data::Sges([sge]) if length > 0 => gathered.fill_again(endpoint, &mut writer.key_cache, from.pd, sge),
         _ => gathered.fill(endpoint, wr, length, Some(from.pd)),
     };
     let Some(bytes) = bytes else { return Sent::NotTaken };
-    if length > 0 && !writer.prepared.as_ref().is_some_and(|prepared| prepared.holds(key)) {
-        writer.prepared = Prepared::new(target, &view, queues.cq, key);
-    }
     match Send::new(sender, Message { bytes, imm }).step(&ring) {
         Progress::Done(true) => {}
         _ => return Sent::Unclear,
@@ -256,20 +263,49 @@ pub(crate) fn send(
     Sent::Done(is_armed())
 }
 
-/// Sends a short message by the direct ring, if all that the last one went by is as it was, and there is room:
+/// Writes a message of several slots, for which there is room; whether it is there for certain. `None` where its
+/// memory may not be sent, or may not be there.
+#[inline(never)]
+fn write_long(
+    sender: &mut Sender,
+    ring: &DirectRing<'_>,
+    key_cache: &mut KeyCache,
+    endpoint: &Endpoint,
+    pd: u32,
+    send: &PlainSend,
+) -> Option<bool> {
+    let Sge { addr, length, lkey } = send.sge;
+    let in_use;
+    let from = if send.flags.has(SendFlags::INLINE) {
+        addr
+    } else {
+        in_use = endpoint.keys.enter(lkey)?;
+        let _ = &in_use;
+        key_cache.find(&endpoint.keys, pd, lkey, addr, length, false)?.translate(addr)
+    };
+    Some(sender.send_long(ring, length, send.imm, |words, at| {
+        let room = 8 * words.len() as u32;
+        bytes::gather_words(words, from.wrapping_add(at.into()), length.saturating_sub(at).min(room));
+    }))
+}
+
+/// Sends a message by the direct ring, if all that the last one went by is as it was, and there is room:
 /// the way of nearly all of them.
 #[inline(always)]
 pub(crate) fn send_prepared(writer: &mut RingWriter, endpoint: &Endpoint, pd: u32, send: &PlainSend) -> Sent {
     let RingWriter { ring, way, key_cache, prepared, .. } = writer;
     let (Some(prepared), Some(sender)) = (prepared, way.known_sender()) else { return Sent::NotTaken };
     let (ring, Sge { addr, length, lkey }) = (DirectRing::of(ring), send.sge);
-    if length > SHORT {
-        return Sent::NotTaken;
-    }
     let Some(key) = sender.has_room(&ring, length) else { return Sent::NotTaken };
     let solicited = send.flags.has(SendFlags::SOLICITED);
     if !prepared.holds(key) || prepared.is_armed(solicited) {
         return Sent::NotTaken;
+    }
+    if length > SHORT {
+        let is_there = write_long(sender, &ring, key_cache, endpoint, pd, send);
+        return is_there.map_or(Sent::NotTaken, |there| {
+            if there { Sent::Done(prepared.is_armed(solicited)) } else { Sent::Unclear }
+        });
     }
     let mut words = [0; SHORT_WORDS];
     if send.flags.has(SendFlags::INLINE) {
