@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use crate::poll::{Staged, poll};
 use crate::post::Poster;
 use softrdma::device::{Data, Datagram, Wr};
-use softrdma::queues::completion::{Staged, poll};
 use softrdma::queues::receive::RECEIVE_WORDS;
 use softrdma::queues::shared::{Memory, Object, QpWord, Word};
 use softrdma::rules::completion::Completion;
