@@ -500,6 +500,7 @@ impl QueuePair {
 
     /// Completes everything that waits in ERR and SQE.
     pub(super) fn flush_sends(&self, side: &mut SendSide) {
+        // rule: flush-order
         while side.requester.flushes() {
             let Some(posted) = side.ring.front().map(|wr| posted(&wr)) else { break };
             side.ring.pop();
