@@ -96,7 +96,7 @@ pub mod shm;
 pub mod testing {
     pub use crate::carrier::initiator::Initiator;
     pub use crate::carrier::near::Near;
-    pub use crate::carrier::near::attributes::{QpAttributes, SrqAttributes, store_wants};
+    pub use crate::carrier::near::attributes::{QpAttributes, SrqAttributes};
     pub use crate::carrier::near::bytes::place;
     pub use crate::carrier::near::completion_order::{CompletionOrder, complete};
     pub use crate::carrier::near::endpoint::Endpoint;

@@ -148,11 +148,6 @@ impl Folder {
         }
     }
 
-    /// Whether everybody may give its path to another folder: then nothing is to be reached by that path.
-    pub fn may_be_renamed(&self) -> bool {
-        self.may_be_renamed
-    }
-
     /// When a name came or went last, as a number that is not 0; `None` where that is not known, or so short
     /// ago that the next change may have the same time.
     pub(crate) fn changed(&self) -> Option<u64> {
@@ -215,11 +210,6 @@ impl Folder {
     /// Errors: `EEXIST` where something has it, `ENOENT` where the file has lost its own.
     pub fn rename(&self, from: &CStr, to: &CStr) -> Result<()> {
         rename(self.fd()?, from, to)
-    }
-
-    /// Whether members of a group share the folder.
-    pub fn shared_with_group(&self) -> bool {
-        self.group.is_some()
     }
 
     /// The group that shares the folder.
@@ -601,7 +591,7 @@ mod tests {
         let gid = unsafe { libc::getegid() };
         let config = Config { path: dir.path().join("g"), group: Some(gid) };
         let folder = Folder::open(&config).unwrap();
-        assert!(folder.shared_with_group());
+        assert!(folder.is_shared());
         assert_eq!(std::fs::metadata(&config.path).unwrap().permissions().mode() & 0o7777, 0o770);
         // The same folder without the opt-in is too wide.
         assert!(matches!(
