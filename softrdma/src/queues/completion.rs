@@ -1,4 +1,4 @@
-//! Completion entries, and the owner's side of a completion queue: arming.
+//! Completion entries, and the owner's side of a completion queue: arming, and taking entries back.
 
 use super::shared::{CqWord, Memory, Object, Word, held, slot};
 use super::transaction::{Machine, Progress};
