@@ -11,8 +11,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use softrdma::queues::completion::{Staged, poll};
-
 use softrdma::queues::deliver::Deliver;
 use softrdma::queues::shared::{Object, QpWord, Take, Word};
 use softrdma::queues::transport::{Operation, Transport};
@@ -28,6 +26,7 @@ use softrdma::shm::keys::{self, Entry, Keys};
 use softrdma::shm::lock::{Liveness, Lock};
 use softrdma::shm::objects::{Host, Objects, Shape};
 use softrdma::shm::segment::{Peer, Segment};
+use softrdma_testing::poll::{Staged, poll};
 use softrdma_testing::post::post;
 use softrdma_testing::timing::{passed, timed};
 

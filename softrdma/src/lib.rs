@@ -15,7 +15,7 @@
 //! lock back (`carrier/near/execute.rs`). Nothing runs in the target. Death at any
 //! instruction leaves a lock with a dead owner and a journal; whoever takes the lock over repairs first
 //! ([`queues::repair`]), and what was under way has then happened or not. A process that is stopped within is
-//! fenced off from the queues that others use, too ([`queues::fence`]).
+//! fenced off from the queues that others use, too (`queues/fence.rs`).
 //!
 //! A small send of a connection takes no shared lock: the initiator writes it to a ring in the target's
 //! segment, which the target's owner looks at when it polls ([`queues::direct`]). One that its target may sleep
@@ -67,7 +67,7 @@
 //!   event and finds nothing in that same moment, wakes nobody: whoever polls next finds the message. Nobody
 //!   was told that it was sent.
 //! - A process that is stopped (`SIGSTOP`) while it has the lock of another's completion queue or shared
-//!   receive queue keeps nobody else from it: the queue is moved away ([`queues::fence`]). What it holds for
+//!   receive queue keeps nobody else from it: the queue is moved away (`queues/fence.rs`). What it holds for
 //!   longer, until it goes on or dies: its own queue pair, whose reset or change waits and fails; a datagram
 //!   queue pair, whose other senders' datagrams are lost (moved, the buffer that the stopped sender may write
 //!   to later would have to be kept out of use); an atomic operation, for which others at the same place of a
@@ -82,7 +82,9 @@
 //! - Memory that a program unmaps while it is registered: few bytes are read and written there in place, and
 //!   that is a fault of the program, where a real device has the pages pinned. Regions with pages on demand
 //!   have holes by design, and there the kernel copies.
-//! - The simulator does not bind windows or invalidate; unit tests cover those rules.
+//! - The simulator (`softrdma/simulator`) runs requests between processes of one user with one address. It binds
+//!   windows of type 2, for sends that invalidate them; it invalidates nothing locally, binds no windows of
+//!   type 1, flushes no memory, sends to no groups, and registers all memory once. Other tests cover those.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_macros))]
 
@@ -98,7 +100,7 @@ pub mod shm;
 pub mod testing {
     pub use crate::carrier::initiator::Initiator;
     pub use crate::carrier::near::Near;
-    pub use crate::carrier::near::attributes::{QpAttributes, SrqAttributes, store_wants};
+    pub use crate::carrier::near::attributes::{QpAttributes, SrqAttributes};
     pub use crate::carrier::near::bytes::place;
     pub use crate::carrier::near::completion_order::{CompletionOrder, complete};
     pub use crate::carrier::near::endpoint::Endpoint;

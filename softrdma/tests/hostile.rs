@@ -13,7 +13,6 @@ use bolero::generator::produce;
 use proptest::prelude::*;
 use softrdma::queues::burst::Burst;
 use softrdma::queues::claim::ClaimRequest;
-use softrdma::queues::completion::{Staged, poll};
 use softrdma::queues::deliver::Deliver;
 use softrdma::queues::receive::{next_in_claim, next_in_ring};
 use softrdma::queues::respond::Queues;
@@ -34,6 +33,7 @@ use softrdma::shm::lock::Owner;
 use softrdma::shm::objects::{Host, Objects};
 use softrdma::shm::segment::{Peer, Segment};
 use softrdma_testing::content::segment_of;
+use softrdma_testing::poll::{Staged, poll};
 use softrdma_testing::post::post;
 
 /// Bytes of the peer's segment that are written over.

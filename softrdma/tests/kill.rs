@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use softrdma::queues::burst::Burst;
 use softrdma::queues::claim::{ClaimRequest, Claimed};
-use softrdma::queues::completion::{Arm, Stage, Staged, poll};
+use softrdma::queues::completion::{Arm, Stage};
 use softrdma::queues::deliver::{Deliver, Delivered};
 use softrdma::queues::receive::{next_in_claim, next_in_ring};
 use softrdma::queues::respond::Queues;
@@ -33,6 +33,7 @@ use softrdma::shm::objects::{Host, Objects, Shape};
 use softrdma::shm::segment::{Peer, Segment};
 use softrdma::shm::slot;
 use softrdma_testing::pass_on;
+use softrdma_testing::poll::{Staged, poll};
 use softrdma_testing::post::post;
 
 const RING: u32 = 64;

@@ -48,6 +48,7 @@ impl Initiator {
     pub(crate) fn incoming(&self, wr: &Wr<'_>, length: u64) -> Incoming {
         let qkey = match &wr.datagram {
             // With the top bit set, the sender's own key goes instead (IBA §10.2.5).
+            // rule: rsp-qkey-own
             Some(to) if to.qkey >> 31 == 0 => to.qkey,
             _ => self.qkey,
         };
@@ -64,5 +65,33 @@ impl Initiator {
             solicited: wr.flags.has(SendFlags::SOLICITED),
             timestamp: 0,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::wr::{Data, Datagram, Operands};
+    use super::*;
+    use crate::rules::verbs::Opcode;
+
+    #[test]
+    // rule: rsp-qkey-own
+    fn a_controlled_key_is_the_senders_own() {
+        let from = Initiator { qkey: 5, ..Initiator::new(1, QpType::Ud, 1) };
+        let sent = |qkey| {
+            let wr = Wr {
+                wr_id: 1,
+                opcode: Opcode::Send,
+                flags: SendFlags::NONE,
+                data: Data::Sges(&[]),
+                operands: Operands::None,
+                imm_or_key: 0,
+                srq_num: 0,
+                datagram: Some(Datagram { qp_num: 2, qkey, grh: &[0; 40], dgid: [0; 16] }),
+            };
+            from.incoming(&wr, 0).qkey
+        };
+        assert_eq!(sent(0x7fff_ffff), 0x7fff_ffff);
+        assert_eq!(sent(0x8000_0000), 5);
     }
 }

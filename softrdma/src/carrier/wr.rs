@@ -106,12 +106,6 @@ impl Data<'_> {
             Self::Inline(bytes) => bytes.len() as u64,
         }
     }
-
-    /// Whether the data is taken when posting.
-    #[must_use]
-    pub fn is_inline(&self) -> bool {
-        !matches!(self, Self::Sges(_))
-    }
 }
 
 /// Where a datagram goes.

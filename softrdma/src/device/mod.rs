@@ -269,7 +269,7 @@ impl Device {
     /// # Errors
     /// [`Error::Host`] when the folder cannot be used or is full; [`Error::NoMemory`].
     pub fn open(settings: &Settings) -> Result<Arc<Self>> {
-        let endpoint = Endpoint::open_with(&settings.folder, settings.copying)?;
+        let endpoint = Endpoint::open(&settings.folder, settings.copying)?;
         let groups = multicast::Groups::default();
         let (unpolled, receive_pds, finders) = (counters()?, counters()?, idle::Finders::new()?);
         let device = try_arc_cyclic(|device| Self {

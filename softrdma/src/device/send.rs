@@ -556,6 +556,7 @@ impl QueuePair {
 
     /// Completes everything that waits in ERR and SQE.
     pub(super) fn flush_sends(&self, side: &mut SendSide) {
+        // rule: flush-order
         while side.requester.flushes() {
             let Some(posted) = side.ring.front().map(|wr| wr.posted()) else { break };
             side.ring.pop();

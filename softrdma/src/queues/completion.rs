@@ -1,9 +1,9 @@
-//! Completion entries, and the owner's side of a completion queue: polling and arming.
+//! Completion entries, and the owner's side of a completion queue: arming, and taking entries back.
 
-use super::shared::{CqWord, Events, Memory, Object, Word, held, slot};
+use super::shared::{CqWord, Memory, Object, Word, held, slot};
 use super::transaction::{Machine, Progress};
 use crate::rules::completion::Completion;
-use crate::rules::verbs::{Event, Status, WcFlags, WcOpcode};
+use crate::rules::verbs::{Status, WcFlags, WcOpcode};
 
 /// Most 64-bit words of a completion entry in shared memory.
 pub const ENTRY_WORDS: u32 = 32;
@@ -60,37 +60,6 @@ pub struct Stage<'a> {
 #[must_use]
 pub fn stage_room(memory: &impl Memory, cq: u32) -> usize {
     8 * memory.entry_words(cq).min(ENTRY_WORDS).saturating_sub(HEAD_WORDS) as usize
-}
-
-/// Payload that came in a completion entry.
-#[derive(Clone, Debug, Default)]
-pub struct Staged {
-    /// Where it is to go.
-    pub addr: u64,
-    /// The key of the buffer.
-    pub lkey: u32,
-    len: usize,
-    words: [u64; STAGE_WORDS],
-}
-
-impl Staged {
-    /// Bytes; 0 when there is nothing to move.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there is nothing to move.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// The payload, in words as they stand in memory; the last may be used in part.
-    #[must_use]
-    pub fn words(&self) -> &[u64] {
-        &self.words[..self.len.div_ceil(8)]
-    }
 }
 
 impl Completion {
@@ -280,51 +249,6 @@ impl Machine for Notify {
     }
 }
 
-/// A completion queue that cannot be believed: its words were damaged.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CqBroken;
-
-/// Takes the oldest completion, and the payload that came with it, which the caller moves to its buffer. The
-/// owner's side: one thread at a time, without the queue's lock.
-///
-/// # Errors
-/// [`CqBroken`] when the entry cannot be true; it is skipped then. Entries that were published before an
-/// overrun are still handed out.
-#[inline]
-pub fn poll(memory: &impl Memory, cq: u32, staged: &mut Staged) -> Result<Option<Completion>, CqBroken> {
-    let head = memory.load(Word::Cq(cq, CqWord::Head)) as u32;
-    let slot = slot(head, memory.capacity(Object::Cq(cq)));
-    let load = |word| memory.load(Word::Entry { cq, slot, word });
-    let first = load(0);
-    if first as u32 != head.wrapping_add(1) {
-        return Ok(None);
-    }
-    let completion = read(memory, cq, slot, first, staged);
-    memory.store(Word::Cq(cq, CqWord::Head), u64::from(head.wrapping_add(1)));
-    completion.map(Some).ok_or(CqBroken)
-}
-
-#[inline]
-fn read(memory: &impl Memory, cq: u32, slot: u32, first: u64, staged: &mut Staged) -> Option<Completion> {
-    let load = |word| memory.load(Word::Entry { cq, slot, word });
-    let mut head = [first; HEAD_WORDS as usize];
-    for (word, value) in (0..).zip(head.iter_mut()).skip(1) {
-        *value = load(word);
-    }
-    staged.len = 0;
-    let (completion, bytes) = Completion::unpack(&head)?;
-    if bytes > 0 {
-        if bytes > stage_room(memory, cq) {
-            return None;
-        }
-        (staged.addr, staged.lkey, staged.len) = (head[6], head[2] as u32, bytes);
-        for (word, value) in (HEAD_WORDS..).zip(staged.words.iter_mut().take(bytes.div_ceil(8))) {
-            *value = load(word);
-        }
-    }
-    Some(completion)
-}
-
 /// Takes all completions of a queue pair out of a queue that nobody polled yet, and closes the gaps: the queue
 /// pair is destroyed. The owner's side, behind the queue's lock; nobody polls meanwhile. Answers how many went.
 pub fn remove(memory: &impl Memory, cq: u32, qp_num: u32) -> u32 {
@@ -353,12 +277,6 @@ pub fn remove(memory: &impl Memory, cq: u32, qp_num: u32) -> u32 {
     }
     memory.store(Word::Cq(cq, CqWord::Head), u64::from(to));
     to.wrapping_sub(head)
-}
-
-/// Whether the queue overran: it takes no more entries.
-#[must_use]
-pub fn overran(memory: &impl Memory, cq: u32) -> bool {
-    Events(memory.load(Word::Cq(cq, CqWord::Events))).was_raised(Event::CqErr)
 }
 
 #[cfg(test)]

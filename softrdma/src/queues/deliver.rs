@@ -115,13 +115,6 @@ impl<'a> Deliver<'a> {
         Self { halts, ..self }
     }
 
-    /// Whether a receiver that waits for solicited completions is woken.
-    #[must_use]
-    #[inline(always)]
-    pub fn solicited(self, solicited: bool) -> Self {
-        Self { solicited, ..self }
-    }
-
     #[inline(always)]
     fn new(receiver: Option<(u32, Take)>, cq: u32, completion: &Completion, solicited: bool) -> Self {
         Self {

@@ -9,9 +9,9 @@
 //! | [`deliver`], [`claim`], [`flush`], [`breaks`] | the transactions: complete, take, flush, break |
 //! | [`burst`] | many small messages of one sender in one transaction |
 //! | [`direct`] | small messages of a connected queue pair without a lock |
-//! | [`fence`] | a queue moved away from a holder that lives and does not go on |
+//! | `fence` | a queue moved away from a holder that lives and does not go on |
 //! | [`repair`] | what to do when the owner of a lock died within one |
-//! | [`receive`], [`completion`] | entries of the rings and the owner's side: post, poll, arm |
+//! | [`receive`], [`completion`] | entries of the rings; arming a completion queue |
 #![forbid(unsafe_code)]
 
 pub mod breaks;
@@ -20,7 +20,7 @@ pub mod claim;
 pub mod completion;
 pub mod deliver;
 pub mod direct;
-pub mod fence;
+pub(crate) mod fence;
 pub mod flush;
 pub mod receive;
 pub mod repair;

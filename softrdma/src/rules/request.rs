@@ -3,51 +3,10 @@
 use super::keys::{self, Key};
 use super::qp::may_post_send;
 use super::receive::Sge;
-use super::verbs::{Opcode, QpState, QpType, SendFlags, Status};
+use super::verbs::{Opcode, QpState, QpType, Status};
 
 /// Longest message: 2³⁰ bytes. IBA allows 2³¹ (§9.7.2), devices offer 2³⁰ (`max_msg_sz`).
 pub const MAX_MESSAGE: u64 = 1 << 30;
-
-/// A send request, without the data that only some operations need.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Request {
-    /// The number that the program gave it.
-    pub wr_id: u64,
-    /// Operation.
-    pub opcode: Opcode,
-    /// Flags.
-    pub flags: SendFlags,
-    /// Local memory; with [`SendFlags::INLINE`] empty, the data stands in `inline`.
-    pub sges: Vec<Sge>,
-    /// Data taken when posting.
-    pub inline: Vec<u8>,
-    /// What the operation needs beyond.
-    pub operands: Operands,
-    /// Immediate data as posted (network order), or the key to invalidate at the receiver.
-    pub imm_or_key: u32,
-    /// XRC: the shared receive queue at the target, by number.
-    pub srq_num: u32,
-    /// Datagrams: the target queue pair and its key.
-    pub datagram: Option<Datagram>,
-}
-
-/// Where a datagram goes (the path is the caller's to keep).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Datagram {
-    /// Queue pair number, or 0xffffff for multicast.
-    pub qp_num: u32,
-    /// `remote_qkey`. With the top bit set, the sender's own key is sent instead (IBA §10.2.5).
-    pub qkey: u32,
-}
-
-impl Datagram {
-    /// The key that is sent, given the sender's own.
-    #[must_use]
-    pub fn sent_qkey(&self, own: u32) -> u32 {
-        // rule: rsp-qkey-own
-        if self.qkey >> 31 == 1 { own } else { self.qkey }
-    }
-}
 
 /// What an operation needs beyond its local memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -114,20 +73,6 @@ impl Outline<'_> {
     }
 }
 
-impl Request {
-    /// What [`start`] looks at.
-    #[must_use]
-    pub fn outline(&self) -> Outline<'_> {
-        Outline { opcode: self.opcode, operands: self.operands, sges: &self.sges, length: self.length() }
-    }
-
-    /// Bytes of local memory.
-    #[must_use]
-    pub fn length(&self) -> u64 {
-        self.sges.iter().map(|sge| u64::from(sge.length)).sum::<u64>() + self.inline.len() as u64
-    }
-}
-
 /// Bytes that an atomic write writes.
 pub const ATOMIC_WRITE_BYTES: u32 = 8;
 
@@ -186,18 +131,6 @@ pub struct Posting {
     pub inline: Option<u64>,
 }
 
-impl From<&Request> for Posting {
-    fn from(request: &Request) -> Self {
-        let inline = request.flags.has(SendFlags::INLINE) || !request.inline.is_empty();
-        Self {
-            opcode: request.opcode,
-            datagram: request.datagram.is_some(),
-            sges: request.sges.len(),
-            inline: inline.then_some(request.inline.len() as u64),
-        }
-    }
-}
-
 impl Posting {
     /// Checks a request when it is posted (IBA §10.8.3.1, §11.4.1.1: immediate errors). `queued` is how many
     /// wait already.
@@ -245,20 +178,6 @@ impl Posting {
         // rule: post-full
         if queued >= limits.max_send_wr { Err(Rejected::Full) } else { Ok(()) }
     }
-}
-
-/// Checks a request when it is posted: [`Posting::accept`].
-///
-/// # Errors
-/// The first rule that is broken; nothing is queued then.
-pub fn accept(
-    request: &Request,
-    qp_type: QpType,
-    state: QpState,
-    limits: &Limits,
-    queued: u32,
-) -> Result<(), Rejected> {
-    Posting::from(request).accept(qp_type, state, limits, queued)
 }
 
 /// What the sender's queue pair is set to, as far as starting a request needs it.
@@ -328,20 +247,6 @@ mod tests {
     use super::super::verbs::Access;
     use super::*;
 
-    fn send(length: u32) -> Request {
-        Request {
-            wr_id: 1,
-            opcode: Opcode::Send,
-            flags: SendFlags::SIGNALED,
-            sges: vec![Sge { addr: 0x1000, length, lkey: 5 }],
-            inline: Vec::new(),
-            operands: Operands::None,
-            imm_or_key: 0,
-            srq_num: 0,
-            datagram: None,
-        }
-    }
-
     const LIMITS: Limits = Limits { max_send_wr: 4, max_send_sge: 1, max_inline: 16 };
 
     #[test]
@@ -356,31 +261,26 @@ mod tests {
     }
 
     #[test]
-    // rule: rsp-qkey-own
-    fn a_controlled_key_is_the_senders_own() {
-        let datagram = Datagram { qp_num: 1, qkey: 0x7fff_ffff };
-        assert_eq!(datagram.sent_qkey(5), 0x7fff_ffff);
-        assert_eq!(Datagram { qkey: 0x8000_0000, ..datagram }.sent_qkey(5), 5);
-    }
-
-    #[test]
     // rule: post-send-states, post-elements, post-inline, post-full
     fn posting() {
-        let post = |request: &Request, state, queued| accept(request, QpType::Rc, state, &LIMITS, queued);
-        let request = send(8);
-        assert_eq!(post(&request, QpState::Rts, 3), Ok(()));
-        assert_eq!(post(&request, QpState::Err, 0), Ok(()));
-        assert_eq!(post(&request, QpState::Rtr, 0), Err(Rejected::State));
-        assert_eq!(post(&request, QpState::Rts, 4), Err(Rejected::Full));
-        let two = Request { sges: vec![Sge::default(); 2], ..send(0) };
-        assert_eq!(post(&two, QpState::Rts, 0), Err(Rejected::TooManySges));
-        let inline =
-            |bytes| Request { flags: SendFlags::INLINE, sges: vec![], inline: vec![0; bytes], ..send(0) };
-        assert_eq!(post(&inline(16), QpState::Rts, 0), Ok(()));
-        assert_eq!(post(&inline(17), QpState::Rts, 0), Err(Rejected::Inline));
-        let read = Request { opcode: Opcode::RdmaRead, ..inline(1) };
-        assert_eq!(post(&read, QpState::Rts, 0), Err(Rejected::Inline));
-        assert_eq!(accept(&request, QpType::Ud, QpState::Rts, &LIMITS, 0), Err(Rejected::Opcode));
+        let post = |posting: Posting, state, queued| posting.accept(QpType::Rc, state, &LIMITS, queued);
+        let send = Posting { opcode: Opcode::Send, datagram: false, sges: 1, inline: None };
+        assert_eq!(post(send, QpState::Rts, 3), Ok(()));
+        assert_eq!(post(send, QpState::Err, 0), Ok(()));
+        assert_eq!(post(send, QpState::Rtr, 0), Err(Rejected::State));
+        assert_eq!(post(send, QpState::Rts, 4), Err(Rejected::Full));
+        assert_eq!(post(Posting { sges: 2, ..send }, QpState::Rts, 0), Err(Rejected::TooManySges));
+        let inline = |bytes| Posting { sges: 0, inline: Some(bytes), ..send };
+        assert_eq!(post(inline(16), QpState::Rts, 0), Ok(()));
+        assert_eq!(post(inline(17), QpState::Rts, 0), Err(Rejected::Inline));
+        assert_eq!(post(Posting { sges: 1, ..inline(16) }, QpState::Rts, 0), Err(Rejected::Inline));
+        let read = Posting { opcode: Opcode::RdmaRead, ..inline(1) };
+        assert_eq!(post(read, QpState::Rts, 0), Err(Rejected::Inline));
+        let post = |posting: Posting, qp_type| posting.accept(qp_type, QpState::Rts, &LIMITS, 0);
+        let datagram = Posting { datagram: true, ..send };
+        assert_eq!(post(send, QpType::Ud), Err(Rejected::Opcode));
+        assert_eq!(post(datagram, QpType::Ud), Ok(()));
+        assert_eq!(post(datagram, QpType::Rc), Err(Rejected::Opcode));
     }
 
     #[test]
@@ -397,26 +297,29 @@ mod tests {
             access,
         };
         let lookup = |key| (key == 5).then_some(region);
-        assert_eq!(start(&send(8).outline(), &sender, lookup), Ok(()));
-        assert_eq!(start(&send(1 << 30).outline(), &sender, lookup), Ok(()));
-        assert_eq!(start(&send((1 << 30) + 1).outline(), &sender, lookup), Err(Status::LocLenErr));
+        /// A request of this operation for so many bytes of the region.
+        fn begin(
+            (opcode, operands, length): (Opcode, Operands, u32),
+            sender: &Sender,
+            lookup: impl Fn(u32) -> Option<Key>,
+        ) -> Result<(), Status> {
+            let sges = [Sge { addr: 0x1000, length, lkey: 5 }];
+            start(&Outline { opcode, operands, sges: &sges, length: length.into() }, sender, lookup)
+        }
+        let send = |length| (Opcode::Send, Operands::None, length);
+        assert_eq!(begin(send(8), &sender, lookup), Ok(()));
+        assert_eq!(begin(send(1 << 30), &sender, lookup), Ok(()));
+        assert_eq!(begin(send((1 << 30) + 1), &sender, lookup), Err(Status::LocLenErr));
         let datagrams = Sender { qp_type: QpType::Ud, ..sender };
-        assert_eq!(start(&send(1025).outline(), &datagrams, lookup), Err(Status::LocLenErr));
-        assert_eq!(start(&send(8).outline(), &sender, |_| None), Err(Status::LocProtErr));
-        let operands = Operands::Remote { addr: 0, rkey: 0, length: 0 };
-        let read = Request { opcode: Opcode::RdmaRead, operands, ..send(8) };
-        assert_eq!(start(&read.outline(), &sender, lookup), Err(Status::LocProtErr), "region is read-only");
-        assert_eq!(
-            start(&read.outline(), &Sender { max_rd_atomic: 0, ..sender }, lookup),
-            Err(Status::LocQpOpErr)
-        );
-        let swap = Request {
-            opcode: Opcode::CmpAndSwp,
-            operands: Operands::Atomic { addr: 0, rkey: 0, compare_add: 0, swap: 0 },
-            ..send(4)
-        };
-        assert_eq!(start(&swap.outline(), &sender, lookup), Err(Status::LocLenErr));
-        let mixed = Request { operands: Operands::Key(1), ..send(8) };
-        assert_eq!(start(&mixed.outline(), &sender, lookup), Err(Status::LocQpOpErr));
+        assert_eq!(begin(send(1025), &datagrams, lookup), Err(Status::LocLenErr));
+        assert_eq!(begin(send(8), &sender, |_| None), Err(Status::LocProtErr));
+        let read = (Opcode::RdmaRead, Operands::Remote { addr: 0, rkey: 0, length: 0 }, 8);
+        assert_eq!(begin(read, &sender, lookup), Err(Status::LocProtErr), "region is read-only");
+        let none = Sender { max_rd_atomic: 0, ..sender };
+        assert_eq!(begin(read, &none, lookup), Err(Status::LocQpOpErr));
+        let operands = Operands::Atomic { addr: 0, rkey: 0, compare_add: 0, swap: 0 };
+        assert_eq!(begin((Opcode::CmpAndSwp, operands, 4), &sender, lookup), Err(Status::LocLenErr));
+        let mixed = (Opcode::Send, Operands::Key(1), 8);
+        assert_eq!(begin(mixed, &sender, lookup), Err(Status::LocQpOpErr));
     }
 }

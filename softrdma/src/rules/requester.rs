@@ -5,12 +5,9 @@
 //! next. One request is under way at a time and the next starts when it is done, so that order and the fence of
 //! the specification (IBA §10.8.3.3) hold by construction.
 
-use std::collections::VecDeque;
-
 use super::completion::Completion;
-use super::request::Request;
 use super::timers::{ack_timeout, rnr_timer};
-use super::verbs::{Opcode, QpState, QpType, SendFlags, Status, WcFlags, WcOpcode};
+use super::verbs::{Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
 
 /// Why a responder refused (the NAK codes of IBA §9.7.5.2.4, table 43).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,7 +46,8 @@ pub enum Work {
     Nothing,
     /// Carry out the request at the head and report it.
     Execute,
-    /// Not before this time; without a time, when something at the peer has changed.
+    /// Not before this time; without a time, for as long as it takes. A caller that has the occasion may try
+    /// before: that uses up no retry.
     Wait(Option<u64>),
 }
 
@@ -101,17 +99,6 @@ pub struct Posted {
     pub signaled: bool,
     /// Bytes of local memory.
     pub length: u64,
-}
-
-impl From<&Request> for Posted {
-    fn from(request: &Request) -> Self {
-        Self {
-            wr_id: request.wr_id,
-            opcode: request.opcode,
-            signaled: request.flags.has(SendFlags::SIGNALED),
-            length: request.length(),
-        }
-    }
 }
 
 /// The state of one send queue, without the requests themselves: those stay where the caller keeps them, oldest
@@ -199,13 +186,6 @@ impl Requester {
     #[must_use]
     pub fn is_held(&self, now: u64) -> bool {
         now < self.held_until
-    }
-
-    /// Something at the peer changed: a wait without end is over.
-    pub fn peer_changed(&mut self) {
-        if matches!(self.head, Head::Waiting { until: None, .. }) {
-            self.head = Head::Ready;
-        }
     }
 
     /// Takes the outcome of an attempt of the oldest request. Unless the answer is [`Action::Later`], that
@@ -340,98 +320,6 @@ impl Requester {
             timestamp: 0,
             places: 1,
         }
-    }
-}
-
-/// A send queue that keeps its requests: [`Requester`] with a place for them on the heap.
-#[derive(Clone, Debug)]
-pub struct SendQueue {
-    requester: Requester,
-    requests: VecDeque<Request>,
-}
-
-impl SendQueue {
-    /// An empty queue in RESET.
-    #[must_use]
-    pub fn new(qp_num: u32, qp_type: QpType, sq_sig_all: bool) -> Self {
-        Self { requester: Requester::new(qp_num, qp_type, sq_sig_all), requests: VecDeque::new() }
-    }
-
-    /// As [`Requester::set_retry`].
-    pub fn set_retry(&mut self, retry: Retry) {
-        self.requester.set_retry(retry);
-    }
-
-    /// Follows the queue pair into a state. RESET empties the queue; in ERR and SQE it is to be flushed.
-    pub fn set_state(&mut self, state: QpState) {
-        self.requester.set_state(state);
-        if state == QpState::Reset {
-            self.requests.clear();
-        }
-    }
-
-    /// How many requests wait or are under way.
-    #[must_use]
-    pub fn len(&self) -> u32 {
-        u32::try_from(self.requests.len()).unwrap_or(u32::MAX)
-    }
-
-    /// Whether nothing waits.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.requests.is_empty()
-    }
-
-    /// As [`Requester::is_drained`].
-    #[must_use]
-    pub fn is_drained(&self) -> bool {
-        self.requester.is_drained()
-    }
-
-    /// Queues a request that [`accept`](super::request::accept) let pass.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "programs have a ring that was made for all their requests"
-    )]
-    pub fn push(&mut self, request: Request) {
-        self.requests.push_back(request);
-    }
-
-    /// The request at the head.
-    #[must_use]
-    pub fn request(&self) -> Option<&Request> {
-        self.requests.front()
-    }
-
-    /// As [`Requester::work`].
-    #[must_use]
-    pub fn work(&self, now: u64) -> Work {
-        self.requester.work(self.requests.is_empty(), now)
-    }
-
-    /// As [`Requester::peer_changed`].
-    pub fn peer_changed(&mut self) {
-        self.requester.peer_changed();
-    }
-
-    /// Takes the outcome of an attempt. `None` when there was no request to attempt.
-    pub fn outcome(&mut self, outcome: Outcome, now: u64) -> Option<Action> {
-        let request = Posted::from(self.requests.front()?);
-        let action = self.requester.outcome(&request, outcome, now);
-        if action != Action::Later {
-            self.requests.pop_front();
-        }
-        Some(action)
-    }
-
-    /// The next completion of a queue that is being flushed (ERR, SQE); `None` when none is left.
-    pub fn flush(&mut self) -> Option<Completion> {
-        if !self.requester.flushes() {
-            return None;
-        }
-        let request = self.requests.pop_front()?;
-        // rule: flush-order
-        Some(self.requester.flushed(&Posted::from(&request)))
     }
 }
 

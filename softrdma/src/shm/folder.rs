@@ -101,11 +101,6 @@ impl Folder {
         }
     }
 
-    /// Whether everybody may give its path to another folder: then nothing is to be reached by that path.
-    pub fn may_be_renamed(&self) -> bool {
-        self.may_be_renamed
-    }
-
     /// When a name came or went last, as a number that is not 0; `None` where that is not known, or so short
     /// ago that the next change may have the same time.
     pub(crate) fn changed(&self) -> Option<u64> {

@@ -28,9 +28,4 @@ impl Image {
     pub(crate) fn by(self, thread: libc::pid_t) -> Self {
         Image { pid: thread, by_thread: true, ..self }
     }
-
-    /// The process id in this process's PID namespace, or the number of a thread.
-    pub fn pid(&self) -> libc::pid_t {
-        self.pid
-    }
 }

@@ -123,6 +123,7 @@ impl Memory {
     }
 
     /// Address of the first byte in this process.
+    #[cfg(test)]
     pub fn address(&self) -> usize {
         self.base.as_ptr() as usize
     }
@@ -167,6 +168,7 @@ impl Memory {
 
     /// Copies bytes out, each once. Not atomic as a whole: locks, sequence numbers or indices say when it is
     /// complete.
+    #[cfg(test)]
     pub fn read(&self, offset: u64, to: &mut [u8]) -> Result<()> {
         let p = self.at(offset, to.len(), 1)?;
         let lead = p.align_offset(8).min(to.len());

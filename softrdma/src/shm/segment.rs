@@ -328,11 +328,6 @@ impl Segment {
         }
     }
 
-    /// Bytes that are allocated from the file system but not in use.
-    pub fn free_bytes(&self) -> u64 {
-        self.allocator().free_bytes()
-    }
-
     /// Whether a peer has said since this was asked last that a lock of the own queues has a holder that does
     /// not go on.
     pub fn is_stuck(&self) -> bool {

@@ -8,7 +8,8 @@
 //! | [`holes`] | memory of a program that is not there |
 //! | [`raw_qp`] | an end of a connection by hand, from the parts below that interface |
 //! | [`post`] | receive requests, posted by the words of a ring |
-//! | [`segment`] | shared memory of one simulated process |
+//! | [`poll`] | completions, taken by the words of a ring |
+//! | [`segment`] | the words of queues, in memory of their own |
 //! | [`processes`] | processes of a test, and what they tell each other |
 //! | [`child`] | a test in a process of its own |
 //! | [`content`] | another process's memory, as one that means harm opens it |
@@ -25,6 +26,7 @@ pub mod fabric;
 pub mod filter;
 pub mod holes;
 mod pass_on;
+pub mod poll;
 pub mod post;
 pub mod processes;
 pub mod raw_qp;

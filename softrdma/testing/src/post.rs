@@ -62,14 +62,6 @@ impl Poster {
         Self { queue, tail: tail as u32, head: head as u32 }
     }
 
-    /// So many requests are taken, though the other side need not have said so: by messages of a direct
-    /// ring that were taken from it.
-    pub fn taken(&mut self, head: u32) {
-        if (head.wrapping_sub(self.head) as i32) > 0 {
-            self.head = head;
-        }
-    }
-
     /// Posts a receive request: [`post`].
     ///
     /// # Errors

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use crate::poll::{Staged, poll};
 use crate::post::Poster;
 use softrdma::device::{Data, Datagram, Wr};
-use softrdma::queues::completion::{Staged, poll};
 use softrdma::queues::receive::RECEIVE_WORDS;
 use softrdma::queues::shared::{Memory, Object, QpWord, Word};
 use softrdma::rules::completion::Completion;
@@ -16,6 +16,7 @@ use softrdma::rules::receive::Sge;
 use softrdma::rules::request::Operands;
 use softrdma::rules::requester::Outcome;
 use softrdma::rules::verbs::{Access, Opcode, QpState, QpType, SendFlags, Status, WcOpcode};
+use softrdma::shm::bounce::Copying;
 use softrdma::shm::folder::Config;
 use softrdma::shm::keys::Entry;
 use softrdma::shm::objects::{Held, Shape};
@@ -41,8 +42,8 @@ impl Dir {
     }
 
     pub fn endpoint(&self) -> Arc<Endpoint> {
-        let endpoint =
-            Endpoint::open(&Config { path: self.0.clone(), group: None }).expect("a place in the folder");
+        let config = Config { path: self.0.clone(), group: None };
+        let endpoint = Endpoint::open(&config, Copying::Auto).expect("a place in the folder");
         endpoint.set_gids(&[GID]);
         Arc::new(endpoint)
     }

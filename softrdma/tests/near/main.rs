@@ -20,7 +20,7 @@ use softrdma::rules::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, W
 use softrdma::shm::keys::Entry;
 use softrdma::shm::memory::Memory;
 use softrdma::testing::Endpoint;
-use softrdma::testing::{QpAttributes, store_wants};
+use softrdma::testing::QpAttributes;
 use softrdma_testing::post::Poster;
 use softrdma_testing::raw_qp::{Dir, PD, RawQp, pair, shared};
 
@@ -441,7 +441,8 @@ fn completions_carry_the_time_where_it_is_asked_for() {
         for wanted in [false, true] {
             for end in [&a, &b] {
                 let wants = wants::TIMESTAMPS * u64::from(wanted);
-                store_wants(&end.endpoint.own, end.cq, wants);
+                let word = Word::Attribute { object: Object::Cq(end.cq), word: 0 };
+                end.endpoint.own.store(word, wants);
             }
             let before = now();
             b.receive(1, &[b.sge(0, 8)]);

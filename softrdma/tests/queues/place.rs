@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 use softrdma::queues::claim::{ClaimRequest, Claimed};
-use softrdma::queues::completion::{self, CqBroken, Stage, Staged, stage_room};
+use softrdma::queues::completion::{Stage, stage_room};
 use softrdma::queues::deliver::{Deliver, Delivered};
 use softrdma::queues::receive::{next_in_claim, next_in_ring};
 use softrdma::queues::repair::Repair;
@@ -13,6 +13,7 @@ use softrdma::queues::transaction::{Machine, Progress};
 use softrdma::rules::completion::Completion;
 use softrdma::rules::receive::{Next, ReceiveRequest, Sge};
 use softrdma::rules::verbs::WcOpcode;
+use softrdma_testing::poll::{self, CqBroken, Staged};
 use softrdma_testing::segment::Segment;
 
 /// One segment, its locks, and how many steps the running process still lives.
@@ -144,7 +145,7 @@ impl Place {
     pub fn completions(&self) -> Vec<Completion> {
         let mut staged = Staged::default();
         let mut next = || {
-            let completion = completion::poll(&self.segment, CQ, &mut staged).expect("the queue is whole")?;
+            let completion = poll::poll(&self.segment, CQ, &mut staged).expect("the queue is whole")?;
             if !staged.is_empty() {
                 assert_eq!((staged.addr, staged.lkey, staged.len()), (completion.wr_id, 1, 96));
                 assert!((0..12).eq(staged.words().iter().map(|word| word - completion.wr_id)));
@@ -156,7 +157,7 @@ impl Place {
 }
 
 pub fn poll(memory: &impl Memory, cq: u32) -> Result<Option<Completion>, CqBroken> {
-    completion::poll(memory, cq, &mut Staged::default())
+    poll::poll(memory, cq, &mut Staged::default())
 }
 
 pub fn request(wr_id: u64) -> ReceiveRequest {

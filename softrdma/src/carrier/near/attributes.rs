@@ -163,11 +163,6 @@ impl SrqAttributes {
     }
 }
 
-/// Stores what the owner of a completion queue wants: [`wants`](crate::queues::completion::wants).
-pub fn store_wants(memory: &impl Memory, cq: u32, wants: u64) {
-    store(memory, Object::Cq(cq), &[wants]);
-}
-
 fn store(memory: &impl Memory, object: Object, words: &[u64]) {
     for (word, value) in (0..).zip(words) {
         memory.store(Word::Attribute { object, word }, *value);

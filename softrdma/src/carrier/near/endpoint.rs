@@ -51,15 +51,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// As those of [`Folder::open`] and [`Segment::create`].
-    pub fn open(config: &Config) -> Result<Self> {
-        Self::open_with(config, Copying::Auto)
-    }
-
-    /// As [`Endpoint::open`], with the say how payload travels.
-    ///
-    /// # Errors
-    /// As those of [`Endpoint::open`].
-    pub fn open_with(config: &Config, copying: Copying) -> Result<Self> {
+    pub fn open(config: &Config, copying: Copying) -> Result<Self> {
         // Before others see the process and find out what they may.
         let likely = copying.prepare() || config.group.is_some();
         let segment = try_arc(Segment::create(try_arc(Folder::open(config)?)?)?)?;
@@ -253,7 +245,8 @@ mod tests {
     #[test]
     fn a_message_goes_where_the_targets_list_says() {
         let dir = TestDir::new("endpoint");
-        let open = || Endpoint::open(&Config { path: dir.path().join("f"), group: None }).unwrap();
+        let config = Config { path: dir.path().join("f"), group: None };
+        let open = || Endpoint::open(&config, Copying::Auto).unwrap();
         let (endpoint, near, far) = (open(), open(), open());
         let gid = |text: &str| text.parse::<std::net::Ipv6Addr>().unwrap().octets();
         let [own, theirs, nowhere] = ["::ffff:10.0.0.1", "fd00::2", "fd00::3"].map(gid);
@@ -285,7 +278,8 @@ mod tests {
     #[test]
     fn the_network_is_told_while_the_addresses_are_locked() {
         let dir = TestDir::new("endpoint-network");
-        let endpoint = Endpoint::open(&Config { path: dir.path().join("f"), group: None }).unwrap();
+        let config = Config { path: dir.path().join("f"), group: None };
+        let endpoint = Endpoint::open(&config, Copying::Auto).unwrap();
         let held = endpoint.addresses();
         let (tell, told) = std::sync::mpsc::channel();
         std::thread::scope(|s| {

@@ -10,8 +10,9 @@ use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
 use super::*;
-use crate::queues::completion::{HEAD_WORDS, Staged, poll};
+use crate::queues::completion::HEAD_WORDS;
 use crate::queues::deliver::{Deliver, Delivered};
+use crate::queues::shared::{Memory, slot};
 use crate::queues::transaction::Locked;
 use crate::queues::transaction::{Machine, Progress};
 use crate::queues::transport::{Operation, run};
@@ -103,7 +104,15 @@ impl Process {
 
     /// Looks for completions without the lock.
     fn poll(&self) -> Option<u64> {
-        poll(self, 0, &mut Staged::default()).unwrap().map(|completion| completion.wr_id)
+        let head = self.load(Word::Cq(0, CqWord::Head)) as u32;
+        let entry = |word| self.load(Word::Entry { cq: 0, slot: slot(head, CAPACITY), word });
+        let first = entry(0);
+        if first as u32 != head.wrapping_add(1) {
+            return None;
+        }
+        let words = std::array::from_fn(|word| if word == 0 { first } else { entry(word as u32) });
+        self.store(Word::Cq(0, CqWord::Head), u64::from(head.wrapping_add(1)));
+        Some(Completion::unpack(&words).expect("a whole entry").0.wr_id)
     }
 }
 
@@ -113,7 +122,7 @@ impl Liveness for Process {
     }
 }
 
-impl crate::queues::shared::Memory for Process {
+impl Memory for Process {
     fn load(&self, word: Word) -> u64 {
         self.word(word).map_or(0, get)
     }

@@ -182,7 +182,7 @@ fn probing() {
     let number = a.memory().u64(AT_SEALED).unwrap();
     let open = || Peer::open(a.folder(), a.owner().slot()).unwrap();
     let image = open().image().unwrap();
-    assert_eq!(image.pid(), me());
+    assert_eq!(image.pid, me());
     assert_eq!(probe(&open()), Ok(Way::Direct(image)));
     // A memfd of this process that another one may have made, and what else a descriptor may mean.
     let honest = number.load(Ordering::Relaxed);

@@ -65,18 +65,17 @@ pub fn a_send_queue_that_waits_is_full_one_day(carrier: Carrier) {
     }
 }
 
-// rule: rnr-retries
+// rule: rnr-retries, flush-order
 pub fn rnr_retries_end(carrier: Carrier) {
     let (_fabric, _nodes, one, other) = pair(carrier, QpType::Rc);
     let set = Attributes { state: QpState::Rts, ..other.address() };
     set_state(&one.qp, QpState::Reset);
     bring_up(&one.qp, &Attributes { rnr_retry: 2, ..set }, QpState::Rts);
-    one.send(1, 0, 8);
-    one.send(2, 0, 8);
-    let completion = one.poll();
-    assert_eq!((completion.wr_id, completion.status), (1, Status::RnrRetryExcErr));
-    let completion = one.poll();
-    assert_eq!((completion.wr_id, completion.status), (2, Status::WrFlushErr));
+    (1..=3).for_each(|wr_id| one.send(wr_id, 0, 8));
+    for expected in [(1, Status::RnrRetryExcErr), (2, Status::WrFlushErr), (3, Status::WrFlushErr)] {
+        let completion = one.poll();
+        assert_eq!((completion.wr_id, completion.status), expected);
+    }
     assert_eq!(one.qp.state(), QpState::Err);
 }
 
