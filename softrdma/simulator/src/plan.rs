@@ -114,20 +114,28 @@ impl Plan {
         let small_queues = random.once_in(12);
         // Connections that send, so that much goes by direct rings.
         let sends = !small_queues && random.once_in(3);
-        let count = 2 + random.below(3) as usize;
+        // One of them that breaks and begins anew all the time.
+        let breaks = sends && random.once_in(2);
+        let count = if breaks { 2 } else { 2 + random.below(3) as usize };
         let mut processes: Vec<_> = (0..count)
             .map(|_| {
                 let threads = 1 + random.below(2) as usize;
                 ProcessPlan { threads, acts: vec![Vec::new(); threads], ..ProcessPlan::default() }
             })
             .collect();
-        for _ in 0..1 + random.below(if sends { 2 } else { 5 }) {
+        for _ in 0..1 + random.below(if breaks {
+            1
+        } else if sends {
+            2
+        } else {
+            5
+        }) {
             connect(&random, &mut processes, small_queues, sends);
         }
-        let span = random.pick(&[20_000, 200_000, 2_000_000]);
+        let span = if breaks { 20_000 } else { random.pick(&[20_000, 200_000, 2_000_000]) };
         let mut messages = Vec::new();
         for _ in 0..random.below(if sends { 100 } else { 60 }) {
-            act(&random, &mut processes, &mut messages, span, sends);
+            act(&random, &mut processes, &mut messages, span, (sends, breaks));
         }
         for acts in processes.iter_mut().flat_map(|process| &mut process.acts) {
             in_order(acts);
@@ -236,7 +244,7 @@ fn act(
     processes: &mut [ProcessPlan],
     messages: &mut Vec<Message>,
     span: u64,
-    all_send: bool,
+    (all_send, breaks): (bool, bool),
 ) {
     let ends: Vec<End> = processes
         .iter()
@@ -247,7 +255,13 @@ fn act(
     let qp = processes[from.0].qps[from.1].clone();
     let at = random.below(span);
     let goes_on = qp.qp_type == QpType::Rc && !qp.waits;
-    let acts = match random.below(if all_send { 24 } else { 40 }) {
+    let acts = match random.below(if breaks {
+        10
+    } else if all_send {
+        24
+    } else {
+        40
+    }) {
         0 if goes_on && !random.once_in(4) => vec![Act::Break(from.1), Act::Reset(from.1)],
         0 => vec![Act::Break(from.1)],
         1 if !qp.waits => vec![Act::Drain(from.1), Act::Resume(from.1)],
@@ -255,7 +269,7 @@ fn act(
             let ends = goes_on && random.once_in(if all_send { 20 } else { 3 });
             vec![if ends { Act::Destroy(from.1) } else { Act::Reset(from.1) }]
         }
-        3 | 4 => vec![match qp.srq.filter(|_| random.once_in(2)) {
+        3 | 4 if !breaks => vec![match qp.srq.filter(|_| random.once_in(2)) {
             Some(srq) => Act::ResizeSrq(srq),
             None => Act::ResizeCq(qp.recv_cq),
         }],
