@@ -3,12 +3,13 @@
 
 use std::time::Instant;
 
-use softrdma::device::{Channel, QueuePair};
+use softrdma::device::{Attributes, Channel, QueuePair};
 use softrdma::queues::completion::Armed;
 use softrdma::queues::shared::{CqJournal, CqWord, Memory, Object, Word};
 use softrdma::queues::transaction::Locked;
 use softrdma::queues::transport::Transport;
-use softrdma::rules::verbs::{QpState, QpType, Status};
+use softrdma::rules::receive::Sge;
+use softrdma::rules::verbs::{Attr, Opcode, QpState, QpType, Status};
 use softrdma::shm::objects::{Host, LOCK_LIMIT};
 use softrdma_testing::device::*;
 use softrdma_testing::thread::{asleep, until};
@@ -167,4 +168,28 @@ fn a_sleeper_that_could_not_look_looks_again() {
         assert!(woken);
     });
     assert!(!readable(channel.fd(), 0));
+}
+
+#[test]
+fn a_queue_pair_that_fails_shows_it_though_a_peer_has_its_lock() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let there = folder.view();
+    let end = node.end(QpType::Rc);
+    bring_up(&end.qp, &attributes(77), QpState::Rts);
+    end.receive(1, 0, 8);
+    assert_eq!(there.lock(Object::Qp(0)), Ok(Locked::Clean));
+    let sges = [Sge { lkey: end.region.lkey ^ 1, ..end.sge(0, 8) }];
+    end.qp.post_send(&wr(2, Opcode::Send, &sges)).unwrap();
+    let completion = end.poll();
+    assert_eq!((completion.wr_id, completion.status), (2, Status::LocProtErr));
+    assert_eq!((end.qp.state(), end.qp.query().attributes.state), (QpState::Err, QpState::Err));
+    // Who changes it waits for longer, and takes the lock back.
+    assert!(
+        end.qp.modify(Attr::STATE, &Attributes { state: QpState::Rts, ..Attributes::default() }).is_err()
+    );
+    assert!(!there.unlock(Object::Qp(0)));
+    end.receive(3, 0, 8);
+    let flushed = [(); 2].map(|()| end.poll()).map(|completion| (completion.wr_id, completion.status));
+    assert_eq!(flushed, [(1, Status::WrFlushErr), (3, Status::WrFlushErr)]);
 }
