@@ -180,10 +180,17 @@ pub struct Arrived {
 struct Messages {
     qp: u32,
     slots: u32,
+    /// [`most_bytes`] of so many slots.
+    most: u32,
     count: u32,
 }
 
 impl Messages {
+    /// Those from the slot with this count on.
+    fn new(qp: u32, slots: u32, count: u32) -> Self {
+        Self { qp, slots, most: most_bytes(slots), count }
+    }
+
     /// The next one; `None` also where the slot cannot be true.
     #[inline(always)]
     fn peek(&self, memory: &impl Memory) -> Option<Arrived> {
@@ -198,7 +205,7 @@ impl Messages {
             return None;
         }
         let bytes = (first >> 32) as u32 & 0xffff;
-        if first & (START | MIDST) != START || bytes > most_bytes(self.slots) {
+        if first & (START | MIDST) != START || bytes > self.most {
             return None;
         }
         let second = second();

@@ -30,7 +30,7 @@ impl Receiver {
     /// completions polled. `slots` is a power of two, at least [`MIN_SLOTS`](super::MIN_SLOTS).
     #[must_use]
     pub fn new(qp: u32, slots: u32, head: u32) -> Self {
-        let messages = Messages { qp, slots, count: 0 };
+        let messages = Messages::new(qp, slots, 0);
         Self { messages, told: 0, end: None, next: head, ahead: None, behind: head, after: None }
     }
 
@@ -148,7 +148,7 @@ impl Receiver {
     #[inline(always)]
     fn go_on(&mut self, memory: &impl Memory, message: &Arrived) {
         self.messages.count = message.count.wrapping_add(slots_of(message.bytes));
-        let Messages { qp, slots, count } = self.messages;
+        let Messages { qp, slots, count, .. } = self.messages;
         if count.wrapping_sub(self.told) >= slots / 8 {
             self.told = count;
             memory.store(at(qp, DirectWord::Taken), u64::from(count));
@@ -216,7 +216,7 @@ impl Receiver {
     #[must_use]
     pub fn taken(memory: &impl Memory, qp: u32, slots: u32, head: u32) -> u32 {
         let count = memory.load(at(qp, DirectWord::Taken)) as u32;
-        let (mut messages, mut number, mut left) = (Messages { qp, slots, count }, head, slots);
+        let (mut messages, mut number, mut left) = (Messages::new(qp, slots, count), head, slots);
         while left > 0
             && let Some(found) = messages.next(memory)
         {

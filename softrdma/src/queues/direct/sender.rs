@@ -2,7 +2,7 @@
 
 use super::{
     DirectWord, End, FIRST, IMM, MIDST, MIN_SLOTS, MORE, Messages, SHORT_WORDS, SLOT_WORDS, START, at,
-    most_bytes, reached, slot_word, slots_of,
+    reached, slot_word, slots_of,
 };
 use crate::queues::deliver::entry_word;
 use crate::queues::shared::Memory;
@@ -22,6 +22,8 @@ pub struct Message<'a> {
 pub struct Sender {
     pub(super) qp: u32,
     slots: u32,
+    /// [`most_bytes`] of so many slots.
+    most: u32,
     /// Slots written so far.
     pub(super) count: u32,
     /// Slots taken, as far as was seen when it mattered.
@@ -42,7 +44,7 @@ impl Sender {
             return None;
         }
         let taken = memory.load(at(qp, DirectWord::Taken)) as u32;
-        let mut messages = Messages { qp, slots, count: taken };
+        let mut messages = Messages::new(qp, slots, taken);
         let (mut number, mut left) = (head, slots);
         while left > 0 && messages.next(memory).is_some() {
             left -= 1;
@@ -58,7 +60,7 @@ impl Sender {
             }
         }
         let credit = u64::from(number);
-        Some(Self { qp, slots, count: messages.count, taken, number, credit, key: 0 })
+        Some(Self { qp, slots, most: messages.most, count: messages.count, taken, number, credit, key: 0 })
     }
 
     /// Whether a message of so many bytes goes this way now: the key of the memory that it goes to, which
@@ -88,7 +90,7 @@ impl Sender {
     #[inline(always)]
     fn is_promised(&self, bytes: u32) -> bool {
         let (tail, least) = (self.credit as u32, (self.credit >> 32) as u32);
-        !reached(self.number, tail) && bytes <= least && bytes <= most_bytes(self.slots)
+        !reached(self.number, tail) && bytes <= least && bytes <= self.most
     }
 
     /// How many slots are taken, as was last seen, where those that are not leave no room for a message of so
