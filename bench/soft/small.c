@@ -5,6 +5,7 @@
  *   small empty COUNT        nanoseconds of a poll that finds nothing, of the queue of COUNT connections
  *   small write own|shared   microseconds of half a round trip: each side writes 8 bytes into the other's memory, which is
  *                            its own or shared by both, and looks at its own
+ *   small post SIZE LIST     millions of messages in a second, posted LIST at once: 1, 2, 4, 8, 16 or 32
  *
  * Each is the median of batches, the two sides on the first two processors.
  */
@@ -13,13 +14,18 @@
 #include "connections.h"
 #include "measured.h"
 
-enum { BATCHES = 201, TRIPS = 100, DEPTH = 4, SIZE = 8, PAGE = 4096, SOURCE = PAGE / 2, HANGS_S = 60 };
+enum { BATCHES = 201, TRIPS = 100, DEPTH = 4, SIZE = 8, PAGE = 4096, HANGS_S = 60 };
 /* At every 64th poll in vain a poller may give way to others: most batches have none of these calls. */
 enum { BATCHES_OF_POLLS = 2001, POLLS = 16 };
+/* Of `post`: a completion for each 32 messages, of which few are waited for; batches take a part of a millisecond. */
+enum { SIGNAL = 32, UNFINISHED = 4, SENDS = SIGNAL * (UNFINISHED + 2), RECEIVES = 512 };
+enum { SHORT_SIZE = 256, SHORT_ONES = 4096, LONG_ONES = 128 };
 
-static int s, side, count;
+static int s, side, count, list;
+static uint32_t size = SIZE;
 static unsigned int posted, completed, received;
-static unsigned char *page; /* what the other side writes to, and behind SOURCE what it gets */
+static unsigned char *page; /* what the other side writes to, and behind `source` what it gets */
+static size_t length = PAGE, source = PAGE / 2;
 static struct ibv_mr *mr;
 static double took;
 
@@ -38,7 +44,7 @@ static void poll_once(void)
 
 static void post(struct ibv_qp *qp, struct ibv_send_wr wr)
 {
-	struct ibv_sge sge = {(uintptr_t)page + SOURCE, SIZE, mr->lkey};
+	struct ibv_sge sge = {(uintptr_t)page + source, size, mr->lkey};
 	struct ibv_send_wr *bad;
 
 	wr.sg_list = &sge;
@@ -51,7 +57,7 @@ static void post(struct ibv_qp *qp, struct ibv_send_wr wr)
 
 static void receive(struct ibv_qp *qp)
 {
-	struct ibv_sge sge = {(uintptr_t)page, SIZE, mr->lkey};
+	struct ibv_sge sge = {(uintptr_t)page, size, mr->lkey};
 	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
 
 	if (ibv_post_recv(qp, &wr, &bad))
@@ -63,8 +69,8 @@ static void open_memory(bool shared)
 	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 
 	if (!shared)
-		page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	mr = page == MAP_FAILED ? NULL : ibv_reg_mr(pd, page, PAGE, access);
+		page = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	mr = page == MAP_FAILED ? NULL : ibv_reg_mr(pd, page, length, access);
 	if (!mr)
 		fail("memory");
 }
@@ -138,7 +144,7 @@ static void write_and_look(void)
 	written++;
 	while (side && *seen != written)
 		;
-	memcpy(page + SOURCE, &written, sizeof(written));
+	memcpy(page + source, &written, sizeof(written));
 	post(pair[0].qp, (struct ibv_send_wr){.opcode = IBV_WR_RDMA_WRITE, .wr.rdma = {other.address, other.rkey}});
 	while (posted != completed)
 		poll_once();
@@ -157,6 +163,52 @@ static void share_memory(void)
 	close(fd);
 }
 
+static void post_list(void)
+{
+	static struct ibv_send_wr wr[SIGNAL];
+	static struct ibv_sge sge;
+	static int sent;
+	struct ibv_send_wr *bad;
+
+	if (!sent) {
+		sge = (struct ibv_sge){(uintptr_t)page + source, size, mr->lkey};
+		for (int i = 0; i < list; i++)
+			wr[i] = (struct ibv_send_wr){.next = i + 1 < list ? &wr[i + 1] : NULL,
+						     .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
+	}
+	sent += list;
+	wr[list - 1].send_flags = sent % SIGNAL ? 0 : IBV_SEND_SIGNALED;
+	if (ibv_post_send(pair[0].qp, wr, &bad))
+		fail("post");
+	posted += sent % SIGNAL == 0;
+	while (posted - completed > UNFINISHED)
+		poll_once();
+}
+
+static void post_lists(void)
+{
+	int lists = (size > SHORT_SIZE ? LONG_ONES : SHORT_ONES) / list;
+	unsigned int again = 0;
+
+	length = (2 * (size_t)size + PAGE - 1) / PAGE * PAGE;
+	source = length / 2;
+	open_side(SENDS + RECEIVES);
+	open_memory(false);
+	memset(page, 1, length);
+	create(1, SENDS, RECEIVES);
+	connect_all(s, 1);
+	for (int i = 0; i < RECEIVES && side; i++)
+		receive(pair[0].qp);
+	meet(s);
+	if (!side)
+		in_batches(BATCHES, lists, post_list);
+	while (side && received < 2u * BATCHES * (unsigned int)(lists * list)) {
+		poll_once();
+		for (; again < received; again++)
+			receive(pair[0].qp);
+	}
+}
+
 static void measure(const char *kind, bool shared)
 {
 	if (!strcmp(kind, "write")) {
@@ -170,6 +222,12 @@ static void measure(const char *kind, bool shared)
 		if (!swap(s, &own, &other, sizeof(own)))
 			fail("the peer is gone");
 		in_batches(BATCHES, TRIPS, write_and_look);
+	} else if (!strcmp(kind, "post")) {
+		post_lists();
+		took = list * 1e3 / took;
+		if (!side)
+			printf("%.4f\n", took);
+		return;
 	} else {
 		connect_pairs();
 		if (!strcmp(kind, "turn")) {
@@ -186,16 +244,32 @@ static void measure(const char *kind, bool shared)
 		printf("%.3f\n", strcmp(kind, "empty") ? took / 2e3 : took);
 }
 
+/* What the command line says; false for what nobody can measure. */
+static bool understood(int argc, char **argv, bool *shared)
+{
+	if (argc < 3)
+		return false;
+	count = atoi(argv[2]);
+	if (!strcmp(argv[1], "post")) {
+		size = (uint32_t)count;
+		list = argc == 4 ? atoi(argv[3]) : 0;
+		return count > 0 && list > 0 && SIGNAL % list == 0;
+	}
+	if (!strcmp(argv[1], "write")) {
+		*shared = !strcmp(argv[2], "shared");
+		return argc == 3 && (*shared || !strcmp(argv[2], "own"));
+	}
+	return argc == 3 && count > 0 && count <= MOST && (!strcmp(argv[1], "turn") || !strcmp(argv[1], "empty"));
+}
+
 int main(int argc, char **argv)
 {
-	bool write = argc == 3 && !strcmp(argv[1], "write"), shared = write && !strcmp(argv[2], "shared");
 	int sockets[2], status = 0;
+	bool shared = false;
 	pid_t child;
 
-	count = argc == 3 ? atoi(argv[2]) : 0;
-	if (write ? !shared && strcmp(argv[2], "own")
-		  : count < 1 || count > MOST || (strcmp(argv[1], "turn") && strcmp(argv[1], "empty")))
-		fail("usage: small turn COUNT | empty COUNT | write own|shared");
+	if (!understood(argc, argv, &shared))
+		fail("usage: small turn COUNT | empty COUNT | write own|shared | post SIZE 1|2|4|8|16|32");
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets))
 		fail("socket pair");
 	if (shared)
