@@ -62,8 +62,8 @@ soak: deps
 bench: deps build
 	@bench/kernel/run --library $(LIBRARY) --write
 	@bench/devinfo-syscalls
-	@bench/soft/run
 	@bench/soft/sizes --write
+	@bench/soft/run --write
 
 headers:
 	$(CARGO) run --quiet -p xtask -- headers

@@ -3,8 +3,8 @@
  *
  *   bare bandwidth SIZE COUNT   MiB/s of COUNT calls of process_vm_writev in a row
  *   bare latency SIZE COUNT     microseconds of half a round trip: each side writes into the other, which looks at its memory
+ *   bare typical SIZE COUNT     the same, the median of the round trips in place of their average
  */
-#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,16 +14,9 @@
 #include <sys/prctl.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
+#include "measured.h"
 
 static void put(pid_t pid, void *to, void *from, size_t size)
 {
@@ -35,20 +28,6 @@ static void put(pid_t pid, void *to, void *from, size_t size)
 	}
 }
 
-/* Each side on a processor of its own, the first two that there are. */
-static void settle(int side)
-{
-	cpu_set_t all, one;
-
-	sched_getaffinity(0, sizeof(all), &all);
-	CPU_ZERO(&one);
-	for (int cpu = 0, found = 0; cpu < CPU_SETSIZE; cpu++)
-		if (CPU_ISSET(cpu, &all) && found++ == side)
-			CPU_SET(cpu, &one);
-	if (CPU_COUNT(&one))
-		sched_setaffinity(0, sizeof(one), &one);
-}
-
 int main(int argc, char **argv)
 {
 	size_t size = argc > 3 ? strtoul(argv[2], NULL, 0) : 0, length = (size + 4095) & ~4095ul;
@@ -56,10 +35,10 @@ int main(int argc, char **argv)
 	pid_t parent = getpid(), child;
 	unsigned char *memory, *source;
 	volatile uint64_t *seen;
-	double start;
+	double *trip = calloc((size_t)count + 1, sizeof(*trip)), start, before;
 
-	if (!size || size % 8) {
-		fprintf(stderr, "usage: bare bandwidth|latency SIZE COUNT\n");
+	if (!trip || !size || size % 8) {
+		fprintf(stderr, "usage: bare bandwidth|latency|typical SIZE COUNT\n");
 		return 2;
 	}
 	memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -81,13 +60,13 @@ int main(int argc, char **argv)
 		start = now();
 		for (long i = 0; i < count; i++)
 			put(child, memory, source, size);
-		printf("%.2f\n", (double)count * (double)size / (now() - start) / (1 << 20));
+		printf("%.2f\n", (double)count * (double)size / (now() - start) * 1e9 / (1 << 20));
 		kill(child, SIGKILL);
 	} else {
 		if (!child)
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
 		usleep(10000);
-		start = now();
+		start = before = now();
 		for (long i = 1; i <= count; i++) {
 			uint64_t number = (uint64_t)i;
 
@@ -98,9 +77,11 @@ int main(int argc, char **argv)
 				;
 			if (!child)
 				put(parent, memory, source, size);
+			trip[i - 1] = now() - before;
+			before += trip[i - 1];
 		}
-		if (child)
-			printf("%.3f\n", (now() - start) * 1e6 / 2 / (double)count);
+		if (child && count)
+			printf("%.3f\n", (strcmp(argv[1], "typical") ? (before - start) / (double)count : median(trip, (int)count)) / 2e3);
 	}
 	if (child)
 		waitpid(child, NULL, 0);

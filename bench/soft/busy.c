@@ -9,24 +9,16 @@
  * other share a processor, as they come to do by chance; from then on the kernel places all as it likes.
  */
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 
 #include "../../tests/soft/peer.h"
+#include "measured.h"
 
 enum { BYTES = 4096, POLLERS = 64 };
 
 static struct ibv_context *context;
 static atomic_int completed;
 static atomic_bool ended;
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
-}
 
 /* Threads start with their creator's processors. */
 static void stay_on(const cpu_set_t *processors)
@@ -57,13 +49,6 @@ static int first_of(const cpu_set_t *set)
 	while (!CPU_ISSET(processor, set))
 		processor++;
 	return processor;
-}
-
-static int compare(const void *left, const void *right)
-{
-	double a = *(const double *)left, b = *(const double *)right;
-
-	return (a > b) - (a < b);
 }
 
 int main(int argc, char **argv)
@@ -124,12 +109,12 @@ int main(int argc, char **argv)
 			fail("post");
 		while (completed <= i)
 			;
-		took[i] = now() - start;
+		took[i] = (now() - start) / 1e3;
 	}
 	ended = true;
 	for (int i = 0; i < pollers; i++)
 		pthread_join(threads[i], NULL);
-	qsort(took, (size_t)writes, sizeof(*took), compare);
+	qsort(took, (size_t)writes, sizeof(*took), ascending);
 	printf("median %.1f, 99 %% %.1f, most %.0f us\n", took[writes / 2], took[writes * 99L / 100], took[writes - 1]);
 	return 0;
 }

@@ -9,15 +9,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "../../tests/soft/peer.h"
-
-#define MOST 8192
-
-static struct ibv_context *context;
-static struct ibv_pd *pd;
-static struct ibv_comp_channel *channel;
-static struct ibv_cq *cq;
-static struct endpoint pair[MOST];
+#include "connections.h"
 
 static double seconds(clockid_t clock)
 {
@@ -25,46 +17,6 @@ static double seconds(clockid_t clock)
 
 	clock_gettime(clock, &t);
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static void open_side(void)
-{
-	context = open_device("rxe0");
-	pd = ibv_alloc_pd(context);
-	channel = ibv_create_comp_channel(context);
-	cq = pd && channel ? ibv_create_cq(context, 1024, NULL, channel, 0) : NULL;
-	if (!cq)
-		fail("opening");
-}
-
-static void create(int count, uint32_t send, uint32_t receive)
-{
-	struct ibv_qp_init_attr init = {.send_cq = cq, .recv_cq = cq, .cap = {send, receive, 1, 1, 0}, .qp_type = IBV_QPT_RC};
-
-	for (int i = 0; i < count; i++) {
-		pair[i].type = IBV_QPT_RC;
-		pair[i].qp = ibv_create_qp(pd, &init);
-		if (!pair[i].qp)
-			fail("queue pair %d: %s", i, errno_name(errno));
-	}
-}
-
-/* All pairs with those of the other side, or with themselves. */
-static void connect_all(int socket, int count)
-{
-	static uint32_t own[MOST], others[MOST];
-	union ibv_gid gid;
-
-	if (ibv_query_gid(context, PORT, GID_INDEX, &gid))
-		fail("gid");
-	for (int i = 0; i < count; i++)
-		others[i] = own[i] = pair[i].qp->qp_num;
-	if (socket >= 0 && !swap(socket, own, others, (size_t)count * sizeof(*own)))
-		fail("the peer is gone");
-	for (int i = 0; i < count; i++)
-		ready(&pair[i], &gid, others[i]);
-	if (socket >= 0 && !meet(socket))
-		fail("the peer is gone");
 }
 
 /* Memory that is the process's own. */
@@ -114,7 +66,7 @@ static void idle(int length)
 	struct rusage before, after;
 	double start;
 
-	open_side();
+	open_side(1024);
 	create(1, 16, 16);
 	connect_all(-1, 1);
 	if (ibv_post_recv(pair[0].qp, &wr, &bad) || ibv_req_notify_cq(cq, 0))
@@ -145,7 +97,7 @@ int main(int argc, char **argv)
 	pid = fork();
 	int s = sockets[!!pid];
 	close(sockets[!pid]);
-	open_side();
+	open_side(1024);
 	meet(s);
 	if (memory) {
 		create(1, 1, 1); /* what the first one brings along is not the second one's */
