@@ -1,6 +1,6 @@
 //! The connection manager that librdmacm talks to at `/dev/infiniband/rdma_cm`, as a state machine: commands of
-//! programs and messages of other sides go in, answers and actions come out. It has no clock, no I/O, no globals:
-//! what it needs of the host, time and chance too, it asks one trait for.
+//! programs and messages of other sides go in, answers and actions come out. It has no clock, no I/O, no
+//! globals: what it needs of the host, time and chance too, it asks one trait for.
 //!
 //! | file | subject |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! What the machine asks of the world ([`World`]), and what it wants done there ([`Action`]). The world says what
-//! is the matter; which error number a program gets for that, `errno` says.
+//! What the machine asks of the world ([`World`]), and what it wants done there ([`Action`]). The world says
+//! what is the matter; which error number a program gets for that, `errno` says.
 
 use std::time::Duration;
 

@@ -1,8 +1,10 @@
-//! The engine of the software device, as it ships, in processes whose threads run one at a time in a chosen order:
-//! random programs, processes that die or are stopped at any atomic operation, and the invariants afterwards.
+//! The engine of the software device, as it ships, in processes whose threads run one at a time in a chosen
+//! order: random programs, processes that die or are stopped at any atomic operation, and the invariants
+//! afterwards.
 //!
-//! Each run follows from one number. `scripts/simulate` builds this and runs it: `SEEDS=100000`, `FIRST_SEED=5000`,
-//! or `SEED=17` for one alone. A run that breaks an invariant prints its seed and what happened last.
+//! Each run follows from one number. `scripts/simulate` builds this and runs it: `SEEDS=100000`,
+//! `FIRST_SEED=5000`, or `SEED=17` for one alone. A run that breaks an invariant prints its seed and what
+//! happened last.
 
 mod acts;
 mod check;

@@ -45,8 +45,8 @@ pub struct Program<'a> {
     posts: Vec<Cell<bool>>,
 }
 
-// SAFETY: one thread of all processes runs at a time; the ledger's and the board's cells are read and written in
-// between.
+// SAFETY: one thread of all processes runs at a time; the ledger's and the board's cells are read and written
+// in between.
 unsafe impl Sync for Program<'_> {}
 
 /// Waits until so many processes are ready.

@@ -1,6 +1,7 @@
 //! The most frequent request of all, a send of one piece of memory, where nothing stands in its way.
 //!
-//! It goes past what all requests have in common: it is not copied, waits for nothing, and settles with no others.
+//! It goes past what all requests have in common: it is not copied, waits for nothing, and settles with no
+//! others.
 
 use crate::carrier::outgoing::Outgoing;
 use crate::carrier::started::Sent;

@@ -1,6 +1,7 @@
 //! The folder in shared memory where the processes that may talk to each other meet.
 //!
-//! [`Config`] says where it is. That of one user has mode 0700 and files of 0600, that of a group 0770 and 0660.
+//! [`Config`] says where it is. That of one user has mode 0700 and files of 0600, that of a group 0770 and
+//! 0660.
 //!
 //! `/dev/shm` is writable for everybody, so a folder that another user made first must not be used: owner, mode
 //! and type are checked through the open descriptor, and all files are then reached through that descriptor

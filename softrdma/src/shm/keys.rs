@@ -268,8 +268,8 @@ impl<'a> Table<'a> {
         seen.key == key && seen.entry.key.kind == Kind::Region && self.words(key).is_some_and(same)
     }
 
-    /// The words that [`Table::is_unchanged`] goes by, and what they say as long as it is so; `None` where it is
-    /// not so now.
+    /// The words that [`Table::is_unchanged`] goes by, and what they say as long as it is so; `None` where it
+    /// is not so now.
     pub(crate) fn watched(&self, seen: &Seen, key: u32) -> Option<[(&'a AtomicU64, u64); 2]> {
         let words = self.words(key)?;
         let ended = words[ENDED].load(Ordering::Relaxed);

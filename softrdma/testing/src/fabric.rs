@@ -24,8 +24,8 @@ pub trait Fabric {
     fn settle(&self);
 }
 
-/// Processes of one folder meet in shared memory. Both ends within a process belong to one device, which reaches
-/// itself.
+/// Processes of one folder meet in shared memory. Both ends within a process belong to one device, which
+/// reaches itself.
 pub fn near() -> Box<dyn Fabric> {
     Box::new(Folder::new())
 }

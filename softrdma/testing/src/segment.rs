@@ -32,8 +32,8 @@ fn zeroed(count: u32) -> Vec<Cell<u64>> {
     (0..count).map(|_| Cell::new(0)).collect()
 }
 
-/// Queue pairs, shared receive queues and completion queues, each with its ring; queue pairs with a direct ring,
-/// too, of as few slots as are possible.
+/// Queue pairs, shared receive queues and completion queues, each with its ring; queue pairs with a direct
+/// ring, too, of as few slots as are possible.
 #[derive(Default)]
 pub struct Segment {
     qps: Vec<Queue>,

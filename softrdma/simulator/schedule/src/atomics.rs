@@ -1,5 +1,5 @@
-//! What the compiler calls in place of atomic instructions, in code that is built with `-Zsanitizer=thread`: each is
-//! a step. All are sequentially consistent: one thread runs at a time.
+//! What the compiler calls in place of atomic instructions, in code that is built with `-Zsanitizer=thread`:
+//! each is a step. All are sequentially consistent: one thread runs at a time.
 
 use crate::turn::step_at;
 

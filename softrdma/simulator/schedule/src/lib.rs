@@ -1,9 +1,9 @@
 //! Runs the threads of several processes one at a time, in an order that follows from one number.
 //!
-//! The processes are real: forked by the one that plays, with their own memory, descriptors and locks of files. One
-//! thread of all of them runs at a time. At each atomic operation of code that was built for it ([`atomics`]), and
-//! at each call by which a thread waits, asks for the time or rings ([`system`]), the turn may go to another. That
-//! code is the code that ships: nothing in it knows of this.
+//! The processes are real: forked by the one that plays, with their own memory, descriptors and locks of files.
+//! One thread of all of them runs at a time. At each atomic operation of code that was built for it
+//! ([`atomics`]), and at each call by which a thread waits, asks for the time or rings ([`system`]), the turn
+//! may go to another. That code is the code that ships: nothing in it knows of this.
 //!
 //! | file | what |
 //! |---|---|
@@ -123,8 +123,8 @@ pub fn begin(seed: u64, most_steps: u64) -> &'static Board {
         p = shared(std::mem::size_of::<Board>()).cast();
         BOARD.store(p, Ordering::Relaxed);
     }
-    // SAFETY: memory of that size, aligned as pages are; for all of a board zeroes are a value, and no process of an
-    // earlier run is left.
+    // SAFETY: memory of that size, aligned as pages are; for all of a board zeroes are a value, and no process
+    // of an earlier run is left.
     let board = unsafe {
         std::ptr::write_bytes(p, 0, 1);
         &*p

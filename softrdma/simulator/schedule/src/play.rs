@@ -1,4 +1,5 @@
-//! The process that plays a run: it forks the others, kills and stops them when that is due, and sees how it ends.
+//! The process that plays a run: it forks the others, kills and stops them when that is due, and sees how it
+//! ends.
 
 use std::collections::HashMap;
 
@@ -64,7 +65,8 @@ impl<'a> Play<'a> {
         self.board.due_time.set(next.min(self.end));
     }
 
-    /// Goes on until the end time, until nobody has anything to do, or until something is wrong: why it came back.
+    /// Goes on until the end time, until nobody has anything to do, or until something is wrong: why it came
+    /// back.
     pub fn run(&mut self) -> Why {
         loop {
             self.plan();

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const MOST: usize = 64;
 
-/// Beginnings and ends. What is unmapped stays in the list: it costs a step too many where other memory is there.
+/// Beginnings and ends. What is unmapped stays in the list: it costs a step too many where other memory is
+/// there.
 static RANGES: [[AtomicUsize; 2]; MOST] = [const { [const { AtomicUsize::new(0) }; 2] }; MOST];
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 

@@ -1,5 +1,5 @@
-//! Functions of the C library, in whose place these are linked: where a thread waits, asks for the time or for random
-//! numbers, begins, and where it does what others see. Threads that take no turns get the kernel's.
+//! Functions of the C library, in whose place these are linked: where a thread waits, asks for the time or for
+//! random numbers, begins, and where it does what others see. Threads that take no turns get the kernel's.
 
 use std::ffi::{c_char, c_int, c_long, c_uint, c_void};
 use std::sync::atomic::AtomicU32;
@@ -122,7 +122,8 @@ extern "C" fn sched_yield() -> c_int {
     0
 }
 
-/// All its arguments are whole numbers and pointers, which travel alike whether the callee's list of them has an end.
+/// All its arguments are whole numbers and pointers, which travel alike whether the callee's list of them has
+/// an end.
 ///
 /// # Safety
 /// As those of the C library.

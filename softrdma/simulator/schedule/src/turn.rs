@@ -1,7 +1,8 @@
 //! Whose turn it is, and time.
 //!
-//! A thread that gives its turn away chooses the next itself, wakes it, and sleeps until it is woken. Time stands
-//! still while a thread runs, but for a little at each step; when all wait it is moved to when the first goes on.
+//! A thread that gives its turn away chooses the next itself, wakes it, and sleeps until it is woken. Time
+//! stands still while a thread runs, but for a little at each step; when all wait it is moved to when the first
+//! goes on.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -74,8 +75,8 @@ pub(crate) fn is_over(board: &Board, place: usize) -> bool {
     board.places[place].until.get() == GONE
 }
 
-/// From here on a thread keeps its turn for so many steps in the mean. `narrow`: steps are only those at words of
-/// memory that processes share.
+/// From here on a thread keeps its turn for so many steps in the mean. `narrow`: steps are only those at words
+/// of memory that processes share.
 pub fn mix(board: &Board, mean: u64, narrow: bool) {
     board.mean.set(mean);
     board.narrow.set(narrow);
@@ -113,7 +114,8 @@ pub fn step() {
     }
 }
 
-/// A step at a word; none where the turn goes on only at those of memory that processes share, and this is not one.
+/// A step at a word; none where the turn goes on only at those of memory that processes share, and this is not
+/// one.
 #[inline]
 pub fn step_at(word: usize) {
     if takes_turns() && board().is_some_and(|board| !board.narrow.get() || shared_memory::has(word)) {

@@ -74,8 +74,8 @@ impl Reader {
     pub(super) fn found_nothing(&mut self, waits: bool, finders: &Finders) -> After {
         // A poll that tried a request again takes as long as many others.
         self.empty_polls += if waits { TRIED } else { 1 };
-        // A line that is looked at all the time is taken from whoever writes it. An answer that comes at once is
-        // seen before that matters.
+        // A line that is looked at all the time is taken from whoever writes it. An answer that comes at once
+        // is seen before that matters.
         if self.empty_polls > EAGER {
             std::hint::spin_loop();
         }

@@ -74,8 +74,8 @@ impl Receiver {
         Some(found)
     }
 
-    /// The message in the next slot, whose first words these are, where it is as nearly all are: it has the slot
-    /// for itself, its number is the next, and none was taken out before its turn. Its turn it is if no
+    /// The message in the next slot, whose first words these are, where it is as nearly all are: it has the
+    /// slot for itself, its number is the next, and none was taken out before its turn. Its turn it is if no
     /// completions wait that are looked at afterwards.
     #[inline(always)]
     pub fn plain(&self, first: u64, second: impl FnOnce() -> u64) -> Option<Arrived> {

@@ -101,8 +101,8 @@ impl Sender {
         (self.is_promised(bytes) && end.wrapping_sub(self.taken) > self.slots).then_some(self.taken)
     }
 
-    /// Sends a message of at most [`SHORT`] bytes, for which [there is room](Sender::has_room): as [`Send`], and
-    /// answers as that does. Its bytes stand in `words` behind the first, which is written here.
+    /// Sends a message of at most [`SHORT`] bytes, for which [there is room](Sender::has_room): as [`Send`],
+    /// and answers as that does. Its bytes stand in `words` behind the first, which is written here.
     #[inline(always)]
     pub fn send_short(
         &mut self,

@@ -107,7 +107,8 @@ impl<'a> Gathered<'a> {
 }
 
 /// Copies so many bytes of the program's, as many as there are words for at most: the first into `words`, whole
-/// words at a time. The caller uses the memory, as [`Gathered`] does, or they are data to be taken when posting.
+/// words at a time. The caller uses the memory, as [`Gathered`] does, or they are data to be taken when
+/// posting.
 #[inline(always)]
 pub(crate) fn gather_words(words: &mut [u64], addr: u64, length: u32) {
     let from = std::ptr::with_exposed_provenance::<u8>(addr as usize);

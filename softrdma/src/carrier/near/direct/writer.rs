@@ -263,8 +263,8 @@ pub(crate) fn send(
     Sent::Done(is_armed())
 }
 
-/// Writes a message of several slots, for which there is room; whether it is there for certain. `None` where its
-/// memory may not be sent, or may not be there.
+/// Writes a message of several slots, for which there is room; whether it is there for certain. `None` where
+/// its memory may not be sent, or may not be there.
 #[inline(never)]
 fn write_long(
     sender: &mut Sender,
