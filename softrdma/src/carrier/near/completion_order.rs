@@ -150,6 +150,7 @@ impl OwnQueue {
     }
 
     /// Appends a completion of this process's own, in its turn.
+    #[inline(always)]
     pub(crate) fn append(
         &self,
         completion: &Completion,
@@ -163,6 +164,7 @@ impl OwnQueue {
     }
 
     /// As [`OwnQueue::append`], where others append, too.
+    #[inline(never)]
     fn append_shared(
         &self,
         completion: &Completion,
