@@ -83,8 +83,8 @@
 //!   that is a fault of the program, where a real device has the pages pinned. Regions with pages on demand
 //!   have holes by design, and there the kernel copies.
 //! - The simulator (`softrdma/simulator`) runs requests between processes of one user with one address. It
-//! binds windows of type 2, for sends that invalidate them; it invalidates nothing locally, binds no windows of
-//! type 1, flushes no memory, sends to no groups, and registers all memory once. Other tests cover those.
+//!   binds windows of type 2, for sends that invalidate them; it invalidates nothing locally, binds no windows
+//!   of type 1, flushes no memory, sends to no groups, and registers all memory once. Other tests cover those.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_macros))]
 

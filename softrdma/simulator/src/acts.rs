@@ -6,6 +6,7 @@ use softrdma::rules::qp::attributes;
 use softrdma::rules::receive::Sge;
 use softrdma::rules::requester::RNR_FOR_EVER;
 use softrdma::rules::verbs::{Access, Attr, Opcode, QpState, QpType, SendFlags};
+use softrdma_schedule::turn::sleep_until;
 use softrdma_testing::device::{GID, QKEY, wr};
 
 use crate::ledger::{Totals, word};
@@ -33,6 +34,7 @@ impl Thread<'_> {
                     board.violated(&format!("queue pair {qp} of {me} cannot be broken: {why:?}"));
                 }
             }
+            Act::Rest(time) => sleep_until(board.now() + time),
             Act::Bind(message) => self.bind(*message),
             Act::Reset(qp) => self.reset(*qp),
             Act::Destroy(qp) => {

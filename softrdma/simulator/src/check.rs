@@ -7,8 +7,11 @@ use softrdma::rules::verbs::{Opcode, Status};
 use softrdma_schedule::play::Fate;
 
 use crate::Totals;
-use crate::ledger::{Ledger, Polled, Sent, word};
+use crate::ledger::{Ledger, PROCESSES, Polled, Sent, word};
 use crate::plan::{Message, Plan};
+
+/// A request that arrived so soon was carried out when it was posted: nothing waits for less.
+const AT_ONCE: u64 = 8_000;
 
 /// What is wrong, if anything is.
 pub fn check(plan: &Plan, ledger: &Ledger, totals: &mut Totals) -> Result<(), String> {
@@ -17,6 +20,7 @@ pub fn check(plan: &Plan, ledger: &Ledger, totals: &mut Totals) -> Result<(), St
             for qp in 0..process.qps.len() {
                 check_order(plan, ledger, (place, qp))?;
             }
+            check_answers(plan, ledger, place, totals)?;
         }
     }
     check_messages(plan, ledger, totals)
@@ -70,6 +74,43 @@ fn check_order(plan: &Plan, ledger: &Ledger, end: (usize, usize)) -> Result<(), 
         });
         if let Some(missed) = missed.filter(|_| own.qp_type.is_reliable() && !overran) {
             return Err(format!("message {missed} is missing before {message}"));
+        }
+    }
+    Ok(())
+}
+
+/// The completion of a request comes before whatever its receiver sent after it: where one thread posts and polls,
+/// and the request did not wait, so that no other carried it out.
+fn check_answers(plan: &Plan, ledger: &Ledger, place: usize, totals: &mut Totals) -> Result<(), String> {
+    if plan.processes[place].threads > 1 {
+        return Ok(());
+    }
+    let seen = &ledger.seen[place];
+    // By process, the first message that was polled which it sent latest.
+    let mut answers: [Option<usize>; PROCESSES] = [None; PROCESSES];
+    for polled in seen.polled[..seen.count.get()].iter().map(|polled| polled.get()) {
+        if let Some(message) = polled.message {
+            let latest = &mut answers[plan.messages[message].from.0];
+            let posted = |message: usize| ledger.sent[message].posted.get();
+            if latest.is_none_or(|latest| posted(latest) < posted(message)) {
+                *latest = Some(message);
+            }
+        }
+        if !is_send(&&polled) || polled.status != Some(Status::Success) {
+            continue;
+        }
+        let (number, sent) = (polled.wr_id as usize, &ledger.sent[polled.wr_id as usize]);
+        let (arrived, waited) = (sent.arrived.get(), sent.arrived.get().saturating_sub(sent.posted.get()));
+        let to = plan.messages[number].to.0;
+        if sent.received.get() == 0 || to == place || waited >= AT_ONCE {
+            continue;
+        }
+        totals.answered += 1;
+        let answer = answers[to].filter(|answer| ledger.sent[*answer].posted.get() > arrived);
+        if let Some(answer) = answer {
+            return Err(format!(
+                "message {answer:x} comes before the completion of {number:x}, which it answers"
+            ));
         }
     }
     Ok(())

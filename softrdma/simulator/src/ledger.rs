@@ -28,8 +28,9 @@ pub struct Sent {
     pub completed: Cell<u64>,
     /// Its queue pair was reset or destroyed before it was polled.
     pub forgotten: Cell<bool>,
-    /// Completions that the receiver polled for it.
+    /// Completions that the receiver polled for it, and when the first of them.
     pub received: Cell<u32>,
+    pub arrived: Cell<u64>,
     /// The key that a window is bound with, which it is to invalidate, and whether it is bound.
     pub window: Cell<u32>,
     pub bound: Cell<bool>,

@@ -52,13 +52,14 @@ pub struct Totals {
     events: u64,
     full: u64,
     overran: u64,
+    answered: u64,
 }
 
 impl Totals {
-    fn all(&mut self) -> [&mut u64; 20] {
+    fn all(&mut self) -> [&mut u64; 21] {
         let Self { runs, steps, switches, sent, succeeded, received, flushed, not_ready_exceeded, .. } = self;
         let Self { retry_exceeded, refused, local_errors, deaths, stops, slept, resized, reset, .. } = self;
-        let Self { destroyed, events, full, overran, .. } = self;
+        let Self { destroyed, events, full, overran, answered, .. } = self;
         [
             runs,
             steps,
@@ -80,6 +81,7 @@ impl Totals {
             events,
             full,
             overran,
+            answered,
         ]
     }
 

@@ -49,6 +49,8 @@ pub enum Act {
     /// Drains a send queue, and has it go on.
     Drain(usize),
     Resume(usize),
+    /// Does something else for so many nanoseconds, and looks at nothing meanwhile.
+    Rest(u64),
     /// Binds the window that this request is to invalidate.
     Bind(usize),
     /// Gives a completion queue or a shared receive queue twice the room, or half.
@@ -294,7 +296,11 @@ fn act(
                 let thread = processes[to.0].qps[to.1].thread;
                 processes[to.0].acts[thread].push((random.below(at + 1), Act::Bind(*message)));
             }
-            vec![Act::Post(from.1, list)]
+            let mut acts = vec![Act::Post(from.1, list)];
+            if all_send && random.once_in(3) {
+                acts.push(Act::Rest(1_000 + random.below(30_000)));
+            }
+            acts
         }
         _ => return,
     };

@@ -118,6 +118,7 @@ impl Thread<'_> {
             board.violated(&format!("message {message} tells of another key"));
         }
         sent.received.set(sent.received.get() + 1);
+        sent.arrived.set(board.now());
         if sent.received.get() > 1 {
             board.violated(&format!("message {message} arrives twice"));
         }

@@ -1,6 +1,7 @@
 //! Completion queues.
 
 mod direct;
+mod own;
 mod reader;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
@@ -26,6 +27,7 @@ use super::stuck::acquire_with;
 use super::{Channel, Device, Error, EventQueue, LIMITS, MANY_DOMAINS, Result, busy};
 use crate::carrier::near::bytes;
 use crate::carrier::near::completion_order::OwnQueue;
+use crate::carrier::near::direct::Before;
 use crate::carrier::near::entries::not_placed;
 use crate::carrier::near::number::place_of;
 use crate::carrier::near::permissions::{Permissions, Placement};
@@ -97,6 +99,8 @@ pub struct CompletionQueue {
     pub(super) receives: Receives,
     /// Requests of all queues that complete here, as many as they can have at a time.
     pub(super) promised: AtomicU64,
+    /// Send requests among them.
+    sends: AtomicU64,
 }
 
 impl CompletionQueue {
@@ -119,7 +123,9 @@ impl CompletionQueue {
         device.finish_deferred();
         let object = device.endpoint.objects.create(Object::Cq(0), shape)?;
         let Object::Cq(index) = object else { return Err(Error::Host(shm::Error::OutOfBounds)) };
-        let reader = Reader::new(device, index, 0, capacity).inspect_err(|_| {
+        let sides = OwnQueue::new(&device.endpoint, index)
+            .and_then(|(own, taken)| Ok((own, Reader::new(device, index, 0, capacity, taken)?)));
+        let (own, reader) = sides.inspect_err(|_| {
             let _ = device.endpoint.objects.destroy(object);
         })?;
         let wants =
@@ -136,10 +142,11 @@ impl CompletionQueue {
             users: 0.into(),
             ended: false.into(),
             reader: QueueLock::new(reader),
-            own: OwnQueue::new(&device.endpoint, index),
+            own,
             xrc_domains: Mutex::default(),
             receives: Receives::new(),
             promised: 0.into(),
+            sends: 0.into(),
         })?;
         device.deferred.make_room(object)?;
         if let Some(channel) = channel {
@@ -199,38 +206,52 @@ impl CompletionQueue {
         let mut first = reader.entries.first(head);
         let mut has_message = !is_next(first, head) && reader.direct.may_have_message();
         if !has_message && !is_next(first, head) {
-            return (0, reader.found_nothing(waits, &self.device.finders));
+            let taken = self.take_own(&mut reader.own, max, take);
+            if taken == 0 {
+                return (0, reader.found_nothing(waits, &self.device.finders));
+            }
+            reader.found(&self.device.finders);
+            return (taken, After::NOTHING);
         }
         // Once around at most: whoever fills a queue with what cannot be true all the time keeps nobody here.
         let mut rounds = reader.capacity;
         loop {
-            let direct = &mut reader.direct;
+            let Reader { direct, own, own_first, .. } = reader;
             // What stands in the queue does not keep messages waiting for ever.
             has_message |= head.is_multiple_of(TURN) && direct.may_have_message();
-            if has_message && direct.take_message(&self.device.endpoint, &reader.entries, head, take) {
+            if has_message && direct.take_message(&self.device.endpoint, &reader.entries, head, own, take) {
                 taken += 1;
-            } else if !is_next(first, head) || !self.device.is_mine() {
-                break;
-            } else {
+            } else if is_next(first, head) && self.device.is_mine() && own.lets_pass(own_first) {
                 let Some(words) = reader.entries.at(head) else { break };
                 let may_be_late = !direct.is_empty() && (first >> 40) as u8 >= WcOpcode::Recv as u8;
-                if may_be_late && direct.take_before(&self.device.endpoint, words, take) {
-                    taken += 1;
+                let before = if may_be_late {
+                    direct.take_before(&self.device.endpoint, words, own, take)
                 } else {
-                    head = head.wrapping_add(1);
-                    // Words that cannot be true were written by somebody else than a peer's engine.
-                    if let Some((completion, leaves)) = self.read(first, words) {
-                        if may_be_late {
-                            direct.passed(completion.qp_num);
+                    Before::Nothing
+                };
+                match before {
+                    Before::Taken => taken += 1,
+                    Before::Waits => taken += self.take_own(own, 1, take),
+                    Before::Nothing => {
+                        head = head.wrapping_add(1);
+                        // Words that cannot be true were written by somebody else than a peer's engine.
+                        if let Some((completion, leaves)) = self.read(first, words) {
+                            if may_be_late {
+                                direct.passed(completion.qp_num);
+                            }
+                            take(&completion);
+                            (taken, after) = (taken + 1, leaves);
                         }
-                        take(&completion);
-                        (taken, after) = (taken + 1, leaves);
-                    }
-                    if after != After::NOTHING {
-                        // Whoever sees to a queue pair that broke may need the queue.
-                        break;
                     }
                 }
+                if after != After::NOTHING {
+                    // Whoever sees to a queue pair that broke may need the queue.
+                    break;
+                }
+            } else if self.take_own(own, 1, take) > 0 {
+                taken += 1;
+            } else {
+                break;
             }
             rounds = rounds.saturating_sub(1);
             if taken == max || rounds == 0 {
@@ -244,8 +265,7 @@ impl CompletionQueue {
         } else if taken == 0 {
             return (0, reader.found_nothing(waits, &self.device.finders));
         }
-        (reader.empty_polls, reader.looks_at) = (0, LOOKS);
-        self.device.finders.note();
+        reader.found(&self.device.finders);
         (taken, after)
     }
 
@@ -334,6 +354,7 @@ impl CompletionQueue {
             Some(channel) => channel.arm(self.index, solicited_only)?,
             None => run(&self.device.endpoint.own, Arm::new(self.index, solicited_only)).map_err(busy)?,
         }
+        self.arm_own();
         // Who sends by a direct ring looks at this afterwards, and who polls now at the ring.
         fence(Ordering::SeqCst);
         Ok(())
@@ -351,9 +372,10 @@ impl CompletionQueue {
         let mut reader = acquire_with(&endpoint.own, object, || self.reader()).map_err(busy)?;
         let resized = (|| {
             let waiting = reader.waiting();
-            if cqe < waiting + reader.direct.waiting() + kept {
+            if cqe < waiting + reader.direct.waiting() + reader.own.waiting() + kept {
                 return Err(Error::Invalid("fewer entries than wait to be polled"));
             }
+            reader.own.make_room(self.sends.load(Ordering::Acquire).min(cqe.into()) as u32)?;
             if capacity != reader.capacity {
                 let (from, stride) = (&*reader, reader.stride);
                 endpoint.objects.resize(object, capacity, (stride / 8) as u32, |memory, ring| {
@@ -362,7 +384,8 @@ impl CompletionQueue {
                         copy(memory, from.entry(count), to, stride);
                     }
                 })?;
-                let now = Reader::new(&self.device, self.index, reader.head, capacity)?;
+                let own = reader.own.clone();
+                let now = Reader::new(&self.device, self.index, reader.head, capacity, own)?;
                 reader.follow(now);
             }
             Ok(())
@@ -373,6 +396,7 @@ impl CompletionQueue {
         // this side.
         drop(reader);
         self.own.follow();
+        self.open_own();
         self.cqe.store(cqe, Ordering::Relaxed);
         Ok(cqe)
     }
@@ -387,9 +411,11 @@ impl CompletionQueue {
         }
         let (endpoint, object) = (&self.device.endpoint, Object::Cq(self.index));
         let is_moved = endpoint.objects.relocate(&endpoint.own, object, holder, reader.head) == Ok(true);
-        if is_moved && let Ok(now) = Reader::new(&self.device, self.index, reader.head, reader.capacity) {
+        let (head, capacity, own) = (reader.head, reader.capacity, reader.own.clone());
+        if is_moved && let Ok(now) = Reader::new(&self.device, self.index, head, capacity, own) {
             reader.follow(now);
         }
+        self.own.moved();
         is_moved
     }
 
@@ -412,24 +438,13 @@ impl CompletionQueue {
         Ok(())
     }
 
-    /// One more queue completes here, with so many requests at a time.
-    pub(super) fn hold(&self, requests: u32) {
-        self.users.fetch_add(1, Ordering::AcqRel);
-        self.promised.fetch_add(u64::from(requests), Ordering::AcqRel);
-    }
-
-    /// Takes back one [`CompletionQueue::hold`].
-    pub(super) fn release(&self, requests: u32) {
-        self.users.fetch_sub(1, Ordering::AcqRel);
-        self.promised.fetch_sub(u64::from(requests), Ordering::AcqRel);
-    }
-
     /// Removes the completions of a queue pair that nobody polled; `false` when the queue's lock cannot be had
     /// now. `own` is the own segment.
     pub(super) fn clean(&self, own: &Host, qp_num: u32) -> bool {
         if self.receives.are_counted() {
             self.forget_kept(qp_num);
         }
+        self.reader().own.forget(qp_num);
         let object = Object::Cq(self.index);
         let mut reader = match acquire_with(own, object, || self.reader()) {
             Ok(reader) => reader,
@@ -445,6 +460,7 @@ impl CompletionQueue {
         }
         remove(own, self.index, qp_num);
         reader.look_at_head();
+        self.own.shifted();
         own.unlock(object);
         true
     }

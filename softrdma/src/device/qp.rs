@@ -113,9 +113,10 @@ impl QueuePair {
         }
         let made = made?;
         made.promises().for_each(|(cq, requests)| cq.hold(requests));
+        // Where this fails, everything ends with what was made.
+        init.send_cq.iter().try_for_each(|cq| cq.hold_sends(init.cap.max_send_wr))?;
         init.srq.iter().for_each(|srq| srq.hold());
         init.xrcd.iter().for_each(|xrcd| xrcd.hold());
-        // Where this fails, everything ends with what was made.
         let shown = made.shown(&made.send_side().attributes);
         device
             .endpoint

@@ -97,3 +97,15 @@ fn a_forked_child_that_ends_a_queue_pair_leaves_the_parents_messages() {
     }
     assert_eq!(other.try_poll(), None);
 }
+
+#[test]
+fn a_forked_child_does_not_poll_what_its_parent_sent() {
+    let (_folder, _nodes, one, other) = pair(near, QpType::Rc);
+    (0..2).for_each(|n| other.receive(n, 0, 64));
+    (0..2).for_each(|n| one.send(n, 0, 8));
+    let child = Child::run(|| assert_eq!(one.try_poll(), None));
+    assert_eq!(child.wait(), 0);
+    for n in 0..2 {
+        one.done(n);
+    }
+}

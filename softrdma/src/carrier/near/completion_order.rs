@@ -15,15 +15,17 @@ use std::time::Instant;
 use ironverbs_os::clock::now;
 use queue_lock::{QueueGuard, QueueLock};
 
-use crate::queues::completion::{wanted, wants};
+use crate::error::Error;
+use crate::queues::completion::{Armed, wanted, wants};
 use crate::queues::deliver::{Deliver, Delivered};
-use crate::queues::shared::{Memory, Object};
+use crate::queues::shared::{CqWord, Memory, Object, Word};
 use crate::queues::transaction::LockError;
 use crate::queues::transport::{Operation, Transport as _, run};
 use crate::rules::completion::Completion;
-use crate::shm::objects::{Held, Host, LOCK_LIMIT, Lane};
+use crate::shm::objects::{Held, HeldWords, Host, LOCK_LIMIT, Lane};
 
 use super::endpoint::Endpoint;
+use super::own_ring::{OwnReader, OwnRing};
 use super::permissions::Permissions;
 
 /// Tries before the order is given up: longer than anybody has the lock who runs.
@@ -37,6 +39,8 @@ pub struct OwnQueue {
     own: Host,
     permissions: Option<Arc<Permissions>>,
     index: u32,
+    /// Where completions of successes go that need nothing of the queue.
+    ring: Arc<OwnRing>,
     /// Where it stands in the segment.
     held: QueueLock<Held>,
 }
@@ -104,28 +108,81 @@ impl Drop for CompletionOrder<'_> {
 }
 
 impl OwnQueue {
-    /// The queue with this index.
-    pub(crate) fn new(endpoint: &Endpoint, index: u32) -> Self {
+    /// The queue with this index, and the side of its private ring for who polls.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`](crate::error::Error::NoMemory).
+    pub(crate) fn new(endpoint: &Endpoint, index: u32) -> Result<(Self, OwnReader), Error> {
         let (own, permissions) = (endpoint.own.within(LOCK_LIMIT), endpoint.permissions.clone());
         let held = own.find([None, None, Some(Object::Cq(index))]);
-        Self { own, permissions, index, held: QueueLock::new(held) }
+        let events = events_word(&own, index).ok_or(Error::NoMemory)?;
+        let (ring, reader) = OwnRing::new(Some(events))?;
+        Ok((Self { own, permissions, index, ring, held: QueueLock::new(held) }, reader))
     }
 
     /// Looks where it is now.
     pub(crate) fn follow(&self) {
         *self.held.lock() = self.own.find([None, None, Some(Object::Cq(self.index))]);
+        self.moved();
+    }
+
+    /// As [`OwnQueue::follow`], for who may be about to append.
+    pub(crate) fn moved(&self) {
+        self.ring.follow(events_word(&self.own, self.index));
+    }
+
+    /// Whether completions may go to the private ring; asked while none does.
+    pub(crate) fn open_if(&self, is_open: impl FnOnce() -> bool) {
+        self.ring.open_if(|| {
+            let is_open = self.permissions.is_none() && is_open();
+            is_open.then(|| self.count(CqWord::Tail))
+        });
+    }
+
+    /// The queue was armed: completions ring from now on.
+    pub(crate) fn arm(&self) {
+        self.ring.arm();
+    }
+
+    /// Completions were taken out of the queue, so that others stand elsewhere. Behind its lock.
+    pub(crate) fn shifted(&self) {
+        self.ring.shifted(self.count(CqWord::Tail));
     }
 
     /// Appends a completion of this process's own, in its turn.
+    #[inline(always)]
     pub(crate) fn append(
         &self,
         completion: &Completion,
         order: &CompletionOrder<'_>,
-    ) -> std::result::Result<Delivered, LockError> {
-        match &self.permissions {
+    ) -> Result<Delivered, LockError> {
+        if self.ring.append(completion, || self.count(CqWord::Head)) {
+            order.give_back();
+            return Ok(Delivered::Published);
+        }
+        self.append_shared(completion, order)
+    }
+
+    /// As [`OwnQueue::append`], where others append, too.
+    #[inline(never)]
+    fn append_shared(
+        &self,
+        completion: &Completion,
+        order: &CompletionOrder<'_>,
+    ) -> Result<Delivered, LockError> {
+        let delivered = match &self.permissions {
             None => self.publish(completion, order),
             Some(permissions) => self.publish_under_number(permissions, completion, order),
-        }
+        };
+        self.ring.passed_by(|| {
+            let armed = self.own.load(Word::Cq(self.index, CqWord::Armed));
+            (self.count(CqWord::Tail), armed != Armed::No as u64)
+        });
+        delivered
+    }
+
+    fn count(&self, word: CqWord) -> u32 {
+        self.own.load(Word::Cq(self.index, word)) as u32
     }
 
     /// Appends a completion that names its request by a number of the permissions: others could write one that
@@ -136,7 +193,7 @@ impl OwnQueue {
         permissions: &Permissions,
         completion: &Completion,
         order: &CompletionOrder<'_>,
-    ) -> std::result::Result<Delivered, LockError> {
+    ) -> Result<Delivered, LockError> {
         // Without memory for it the completion is lost, as in a queue that has no room.
         let Some(number) = permissions.sent(completion.qp_num, completion.wr_id) else {
             return Ok(Delivered::Overrun);
@@ -150,11 +207,7 @@ impl OwnQueue {
     }
 
     #[inline(always)]
-    fn publish(
-        &self,
-        completion: &Completion,
-        order: &CompletionOrder<'_>,
-    ) -> std::result::Result<Delivered, LockError> {
+    fn publish(&self, completion: &Completion, order: &CompletionOrder<'_>) -> Result<Delivered, LockError> {
         if let Some(held) = order.take() {
             let appended = complete_kept(&self.own, &held, self.index, completion);
             drop(held);
@@ -170,16 +223,16 @@ impl OwnQueue {
     #[inline(always)]
     fn or_anew(
         &self,
-        appended: std::result::Result<Delivered, LockError>,
+        appended: Result<Delivered, LockError>,
         completion: &Completion,
-    ) -> std::result::Result<Delivered, LockError> {
+    ) -> Result<Delivered, LockError> {
         if appended == Err(LockError::Gone) { self.publish_anew(completion) } else { appended }
     }
 
     /// Where the queue was resized or moved meanwhile. It may be moved again, by who waits here, too: each time
     /// from another holder that was stopped.
     #[cold]
-    fn publish_anew(&self, completion: &Completion) -> std::result::Result<Delivered, LockError> {
+    fn publish_anew(&self, completion: &Completion) -> Result<Delivered, LockError> {
         let (own, object, begun) = (&self.own, Object::Cq(self.index), Instant::now());
         loop {
             let now = own.find([None, None, Some(object)]);
@@ -238,6 +291,11 @@ fn complete_kept(own: &Host, held: &Held, cq: u32, completion: &Completion) -> R
     let mut operation = Operation::new(&view);
     operation.adopt(Object::Cq(cq));
     operation.run(Deliver::append(cq, &stamped(&view, cq, completion)).behind_lock())
+}
+
+/// Where it stands what was raised about the queue.
+fn events_word(own: &Host, cq: u32) -> Option<HeldWords> {
+    own.hold(own.offset(Word::Cq(cq, CqWord::Events))?, 1)
 }
 
 /// With the time, in a queue that wants it.

@@ -10,6 +10,7 @@
 //! | [`direct`] | small messages of a connection, without a lock |
 //! | [`burst`] | small messages to one target, many behind one pair of locks |
 //! | [`completion_order`] | own completions, before the answer of a peer that is woken |
+//! | [`own_ring`] | own completions of what succeeded, in the process's own memory |
 //! | [`entries`] | the entries of an own completion queue |
 //! | [`multicast`] | the members of multicast groups |
 //! | [`permissions`] | what the own process goes by in the folder of a group |
@@ -25,6 +26,7 @@ pub mod execute;
 pub mod key_cache;
 pub mod multicast;
 pub mod number;
+pub mod own_ring;
 pub mod peers;
 pub mod permissions;
 pub mod target;

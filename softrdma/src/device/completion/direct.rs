@@ -43,6 +43,11 @@ impl CompletionQueue {
 
     /// Whether messages may wait for this queue in rings, without anybody noticing but who polls.
     pub(in crate::device) fn takes_direct(&self) -> bool {
+        self.has_room_for_all()
+    }
+
+    /// Whether it has room for all requests that may complete here at a time, and its owner wants nothing special.
+    pub(super) fn has_room_for_all(&self) -> bool {
         let own = &self.device.endpoint.own;
         let capacity = own.capacity(Object::Cq(self.index()));
         wanted(own, self.index()) == 0 && self.promised.load(Ordering::Acquire) <= u64::from(capacity)

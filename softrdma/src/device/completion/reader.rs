@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use crate::carrier::near::direct::RingReaders;
 use crate::carrier::near::entries::Entries;
+use crate::carrier::near::own_ring::OwnReader;
 use crate::device::idle::{Finders, Idle};
 use crate::device::{Device, Error, Result};
 use crate::queues::shared::{CqWord, Word, slot};
@@ -29,10 +30,20 @@ pub(in crate::device) struct Reader {
     idle: Idle,
     /// Direct rings of queue pairs that complete here.
     pub(in crate::device) direct: RingReaders,
+    /// Own completions that do not stand in the queue.
+    pub(super) own: OwnReader,
+    /// Those come before the next entry that were there when it was first seen: up to this count.
+    pub(super) own_first: Option<u32>,
 }
 
 impl Reader {
-    pub(super) fn new(device: &Device, cq: u32, head: u32, capacity: u32) -> Result<Self> {
+    pub(super) fn new(
+        device: &Device,
+        cq: u32,
+        head: u32,
+        capacity: u32,
+        taken_own: OwnReader,
+    ) -> Result<Self> {
         let own = &device.endpoint.own;
         let at = |word| own.offset(word).ok_or(Error::NoMemory);
         let hold = |at, words| own.hold(at, words).ok_or(Error::NoMemory);
@@ -56,6 +67,8 @@ impl Reader {
             looks_at: LOOKS,
             idle: Idle::default(),
             direct: RingReaders::default(),
+            own: taken_own,
+            own_first: None,
         })
     }
 
@@ -64,9 +77,16 @@ impl Reader {
         self.entries.waiting(self.head).unwrap_or(0)
     }
 
-    /// Whether as many completions wait as there are entries, with those of messages in direct rings.
+    /// Whether as many completions wait as there are entries, with those of messages in direct rings and own ones.
     pub(in crate::device) fn is_full(&self) -> bool {
-        self.waiting() + self.direct.waiting() >= self.capacity
+        self.waiting() + self.direct.waiting() + self.own.waiting() >= self.capacity
+    }
+
+    /// A poll found something.
+    #[inline(always)]
+    pub(super) fn found(&mut self, finders: &Finders) {
+        (self.empty_polls, self.looks_at) = (0, LOOKS);
+        finders.note();
     }
 
     /// A poll was in vain, and tried requests again that wait or not: what is to be done.
@@ -96,8 +116,8 @@ impl Reader {
 
     /// The queue is elsewhere now.
     pub(super) fn follow(&mut self, now: Self) {
-        let direct = std::mem::take(&mut self.direct);
-        *self = Self { direct, ..now };
+        let (direct, own_first) = (std::mem::take(&mut self.direct), self.own_first);
+        *self = Self { direct, own_first, ..now };
     }
 
     /// Where the entry with this count stands, in bytes from the start of the segment.
@@ -118,5 +138,7 @@ impl Reader {
         if let Some(word) = self.head_word.get().first() {
             self.head = word.load(Ordering::Relaxed) as u32;
         }
+        // Another may be next.
+        self.own_first = None;
     }
 }

@@ -15,6 +15,9 @@ super::suite! {
     requests_are_posted_while_nobody_polls_as_many_by_either_way,
     datagrams_go_to_whom_they_are_for_whatever_ring_was_found,
     an_unreliable_queue_pair_does_not_reach_a_reliable_one_by_a_ring,
+    an_answer_comes_behind_the_completion_of_what_it_answers,
+    what_fails_comes_behind_what_succeeded_before,
+    a_reset_takes_the_completions_of_its_queue_pair_alone,
 }
 
 /// Bytes of a receive request's memory, and of a message that is not small.
@@ -166,4 +169,68 @@ pub fn an_unreliable_queue_pair_does_not_reach_a_reliable_one_by_a_ring(carrier:
     }
     fabric.settle();
     assert_eq!(t.try_poll(), None);
+}
+
+pub fn an_answer_comes_behind_the_completion_of_what_it_answers(carrier: Carrier) {
+    for (length, answer) in [(8, 8), (8, LONG), (LONG, 8), (LONG, LONG)] {
+        let (_fabric, _nodes, one, other) = pair(carrier, QpType::Rc);
+        for n in 0..8 {
+            one.receive(100 + n, 0, LONG);
+            other.receive(200 + n, 0, LONG);
+            one.send(n, 2 * LONG, length);
+            other.done(200 + n);
+            other.send(300 + n, 2 * LONG, answer);
+            other.done(300 + n);
+            one.done(n);
+            one.done(100 + n);
+        }
+    }
+}
+
+pub fn what_fails_comes_behind_what_succeeded_before(carrier: Carrier) {
+    let (_fabric, _nodes, one, other) = pair(carrier, QpType::Rc);
+    for round in 0..3 {
+        (0..4).for_each(|n| other.receive(n, 0, 64));
+        for n in 0..4 {
+            one.send(n, 0, 8);
+        }
+        one.remote(4, Opcode::RdmaRead, 0, 8, (other.memory.addr(0), other.region.rkey ^ 1));
+        one.send(5, 0, 8);
+        for n in 0..4 {
+            one.done(n);
+        }
+        let ends = [4, 5].map(|_| one.poll()).map(|ended| (ended.wr_id, ended.status));
+        assert_eq!(ends, [(4, Status::RemAccessErr), (5, Status::WrFlushErr)], "round {round}");
+        for n in 0..4 {
+            other.done(n);
+        }
+        set_state(&one.qp, QpState::Reset);
+        set_state(&other.qp, QpState::Reset);
+        connect_ends(&one, &other);
+    }
+}
+
+pub fn a_reset_takes_the_completions_of_its_queue_pair_alone(carrier: Carrier) {
+    let fabric = carrier();
+    let [here, there] = fabric.pair();
+    let (one, peer) = (here.end(QpType::Rc), there.end(QpType::Rc));
+    let other =
+        here.end_of(QueuePair::new(&here.device, &here.init(QpType::Rc, &one.cq)).unwrap(), one.cq.clone());
+    let other_peer = there.end(QpType::Rc);
+    connect_ends(&one, &peer);
+    connect_ends(&other, &other_peer);
+    for n in 0..4 {
+        peer.receive(n, 0, 8);
+        other_peer.receive(n, 0, 8);
+        one.send(10 + n, 0, 8);
+        other.send(20 + n, 0, 8);
+        peer.done(n);
+        other_peer.done(n);
+    }
+    set_state(&one.qp, QpState::Reset);
+    for n in 20..24 {
+        other.done(n);
+    }
+    assert_eq!(other.try_poll(), None);
+    assert_eq!(one.qp.send_room(), 16);
 }

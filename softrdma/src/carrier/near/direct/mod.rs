@@ -32,7 +32,7 @@ use crate::carrier::near::attributes::Place;
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::key_cache::KeyCache;
 
-pub(crate) use reader::{RingReader, RingReaders};
+pub(crate) use reader::{Before, RingReader, RingReaders};
 pub(crate) use writer::{RingWriter, enter, is_settled, left, send, send_prepared, wake, was_delivered};
 
 /// Slots of a ring.

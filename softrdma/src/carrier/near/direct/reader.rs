@@ -1,7 +1,7 @@
 //! The owner's side of direct rings: a poll of a completion queue takes from both.
 //!
 //! Messages in a ring and completions in the shared queue are handed out in the order of [`Receiver::turn`] and
-//! [`Receiver::before`].
+//! [`Receiver::before`], and both behind own completions ([`OwnReader::lets_pass`]).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use crate::carrier::near::bytes;
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::entries::{Entries, not_placed};
 use crate::carrier::near::key_cache::KeyCache;
+use crate::carrier::near::own_ring::OwnReader;
 use crate::queues::direct::{Arrived, Close, Receiver, SLOT_WORDS};
 use crate::queues::shared::slot;
 use crate::queues::transaction::{Machine as _, Progress};
@@ -38,6 +39,8 @@ pub(crate) struct RingReader {
     watched: (u32, u32),
     /// The key of the memory that messages went to last.
     key_cache: KeyCache,
+    /// Own completions come before the next message that were there when it was first seen: up to this count.
+    own_first: Option<u32>,
 }
 
 impl RingReader {
@@ -52,7 +55,8 @@ impl RingReader {
         let (ring, direct) = (direct.ring.clone(), direct.clone());
         let watched = receiver.watched();
         let (early, key_cache) = (VecDeque::new(), KeyCache::default());
-        Self { direct, qp_num, src_qp, ring, receiver, early, requests, watched, key_cache }
+        let own_first = None;
+        Self { direct, qp_num, src_qp, ring, receiver, early, requests, watched, key_cache, own_first }
     }
 
     /// Whether there may be a message.
@@ -95,13 +99,14 @@ impl RingReader {
     }
 
     /// Hands out the next message where it is [as nearly all are](Receiver::plain), and no completion waits in
-    /// the shared queue: `next` is the word where the next one is seen, `head` were taken.
+    /// the shared queue, nor an own one that was there before: `next` is the word where the next one is seen, `head` were taken.
     #[inline(always)]
     fn take_plain(
         &mut self,
         endpoint: &Endpoint,
         next: &AtomicU64,
         head: u32,
+        own: &OwnReader,
         take: &mut impl FnMut(&Completion),
     ) -> bool {
         let slot = self.ring.get().get(self.watched.0 as usize..).and_then(|words| words.first_chunk());
@@ -110,8 +115,9 @@ impl RingReader {
         let Some(message) = self.receiver.plain(first, || slot[1].load(Ordering::Relaxed)) else {
             return false;
         };
-        // Looked at after the message was seen: what stands there comes first.
-        if next.load(Ordering::Acquire) as u32 == head.wrapping_add(1) {
+        // Looked at after the message was seen: what stands there, or completed here, comes first.
+        if next.load(Ordering::Acquire) as u32 == head.wrapping_add(1) || !own.lets_pass(&mut self.own_first)
+        {
             return false;
         }
         let Some(completion) = self.deliver(endpoint, &message) else { return false };
@@ -210,6 +216,16 @@ impl RingReader {
     }
 }
 
+/// What there is before a completion of the shared queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Before {
+    Nothing,
+    /// A message, which was handed out.
+    Taken,
+    /// A message, before which own completions come.
+    Waits,
+}
+
 /// The rings that messages are taken from when a completion queue is polled.
 #[derive(Debug, Default)]
 pub(crate) struct RingReaders {
@@ -238,18 +254,19 @@ impl RingReaders {
         endpoint: &Endpoint,
         entries: &Entries,
         head: u32,
+        own: &OwnReader,
         take: &mut impl FnMut(&Completion),
     ) -> bool {
         if !endpoint.segment.is_mine() {
             return false;
         }
         if let (Some(next), Some(reader)) = (entries.word(head), self.all.get_mut(self.first))
-            && reader.take_plain(endpoint, next, head, take)
+            && reader.take_plain(endpoint, next, head, own, take)
         {
             self.first = if self.first + 1 < self.all.len() { self.first + 1 } else { 0 };
             return true;
         }
-        self.take_any(endpoint, entries, head, take)
+        self.take_any(endpoint, entries, head, own, take)
     }
 
     /// As [`RingReaders::take_message`], whichever ring it is in and whatever it is.
@@ -259,26 +276,33 @@ impl RingReaders {
         endpoint: &Endpoint,
         entries: &Entries,
         head: u32,
+        own: &OwnReader,
         take: &mut impl FnMut(&Completion),
     ) -> bool {
-        match self.turn(entries, head) {
+        match self.turn(entries, head, own) {
             Some((place, message)) => self.hand_out(endpoint, place, &message, take),
             None => false,
         }
     }
 
-    /// Hands out a message that comes before the completion of a receive request with these words; whether
-    /// there was one.
+    /// Hands out a message that comes before the completion of a receive request with these words, if there is
+    /// one.
     #[inline(never)]
     pub(crate) fn take_before(
         &mut self,
         endpoint: &Endpoint,
         words: &[AtomicU64],
+        own: &OwnReader,
         take: &mut impl FnMut(&Completion),
-    ) -> bool {
-        match self.before(words) {
-            Some((place, message)) => self.hand_out(endpoint, place, &message, take),
-            None => false,
+    ) -> Before {
+        let Some((place, message)) = self.before(words) else { return Before::Nothing };
+        let reader = self.all.get_mut(place);
+        if reader.is_some_and(|reader| !own.lets_pass(&mut reader.own_first)) {
+            Before::Waits
+        } else if self.hand_out(endpoint, place, &message, take) {
+            Before::Taken
+        } else {
+            Before::Nothing
         }
     }
 
@@ -298,7 +322,7 @@ impl RingReaders {
 
     /// The message whose turn it is among all rings, and the place of its ring.
     #[inline(always)]
-    fn turn(&mut self, entries: &Entries, head: u32) -> Option<(usize, Arrived)> {
+    fn turn(&mut self, entries: &Entries, head: u32, own: &OwnReader) -> Option<(usize, Arrived)> {
         let next = entries.word(head)?;
         let others_wait = || next.load(Ordering::Acquire) as u32 == head.wrapping_add(1);
         // What cannot be true is not waited for.
@@ -306,7 +330,10 @@ impl RingReaders {
         let count = self.all.len();
         for n in 0..count {
             let place = if self.first + n < count { self.first + n } else { self.first + n - count };
-            if let Some(found) = self.all.get_mut(place)?.turn(head, others_wait, tail) {
+            let reader = self.all.get_mut(place)?;
+            if let Some(found) = reader.turn(head, others_wait, tail)
+                && own.lets_pass(&mut reader.own_first)
+            {
                 self.first = if place + 1 < count { place + 1 } else { 0 };
                 return Some((place, found));
             }

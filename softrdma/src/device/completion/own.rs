@@ -1,0 +1,71 @@
+//! A completion queue's private ring, where completions of the process's own successful sends wait.
+//!
+//! It is used as long as all requests whose completions may be in the queue at a time have room there: what waits in
+//! a ring does not overrun a queue.
+
+use std::sync::atomic::Ordering;
+
+use crate::carrier::near::own_ring::OwnReader;
+use crate::device::{CompletionQueue, Result};
+use crate::rules::completion::Completion;
+
+impl CompletionQueue {
+    /// Takes up to `max` completions of the private ring, oldest first, and tells how many. In a forked child they
+    /// are its parent's.
+    #[inline(always)]
+    pub(super) fn take_own(&self, own: &mut OwnReader, max: u32, take: &mut impl FnMut(&Completion)) -> u32 {
+        if !own.waits() || !self.device.is_mine() {
+            return 0;
+        }
+        let mut taken = 0;
+        while taken < max
+            && let Some(completion) = own.take()
+        {
+            self.device.polled(completion.qp_num, completion.places);
+            take(&completion);
+            taken += 1;
+        }
+        taken
+    }
+
+    /// One more queue completes here, with so many requests at a time.
+    pub(in crate::device) fn hold(&self, requests: u32) {
+        self.users.fetch_add(1, Ordering::AcqRel);
+        self.promised.fetch_add(u64::from(requests), Ordering::AcqRel);
+        self.open_own();
+    }
+
+    /// Takes back one [`CompletionQueue::hold`].
+    pub(in crate::device) fn release(&self, requests: u32) {
+        self.users.fetch_sub(1, Ordering::AcqRel);
+        self.promised.fetch_sub(u64::from(requests), Ordering::AcqRel);
+        self.open_own();
+    }
+
+    /// Whether the private ring is used from now on.
+    pub(super) fn open_own(&self) {
+        self.own.open_if(|| self.has_room_for_all());
+    }
+
+    /// There may be so many more own completions at a time; to be taken back also where that fails.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`](crate::device::Error::NoMemory).
+    pub(in crate::device) fn hold_sends(&self, requests: u32) -> Result<()> {
+        let requests = u64::from(requests);
+        let all = (self.sends.fetch_add(requests, Ordering::AcqRel) + requests).min(self.cqe().into());
+        self.reader().own.make_room(all as u32)
+    }
+
+    /// Takes back one [`CompletionQueue::hold_sends`].
+    pub(in crate::device) fn release_sends(&self, requests: u32) {
+        self.sends.fetch_sub(u64::from(requests), Ordering::AcqRel);
+    }
+
+    /// Own completions ring from now on, where there is a channel to sleep on.
+    pub(super) fn arm_own(&self) {
+        if self.channel.is_some() && self.device.is_mine() {
+            self.own.arm();
+        }
+    }
+}
