@@ -79,8 +79,8 @@ fn check_order(plan: &Plan, ledger: &Ledger, end: (usize, usize)) -> Result<(), 
     Ok(())
 }
 
-/// The completion of a request comes before whatever its receiver sent after it: where one thread posts and polls,
-/// and the request did not wait, so that no other carried it out.
+/// The completion of a request comes before whatever its receiver sent after it: where one thread posts and
+/// polls, and the request did not wait, so that no other carried it out.
 fn check_answers(plan: &Plan, ledger: &Ledger, place: usize, totals: &mut Totals) -> Result<(), String> {
     if plan.processes[place].threads > 1 {
         return Ok(());

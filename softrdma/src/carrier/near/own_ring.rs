@@ -1,8 +1,8 @@
 //! Own completions of successful send requests, in the process's own memory: nobody else reads or writes them.
 //!
-//! Whoever completes a request appends behind a lock; whoever polls the completion queue takes, behind the lock of
-//! its reader. What does not go this way goes to the shared queue, and a request after one that did goes there, too,
-//! until that was polled: completions of a send queue come in the order of its requests.
+//! Whoever completes a request appends behind a lock; whoever polls the completion queue takes, behind the lock
+//! of its reader. What does not go this way goes to the shared queue, and a request after one that did goes
+//! there, too, until that was polled: completions of a send queue come in the order of its requests.
 //!
 //! A message comes after every own completion that was there when it was first seen
 //! ([`OwnReader::lets_pass`]), as an answer does on a wire.
@@ -26,8 +26,8 @@ const MOST: u32 = 4096;
 /// The queue pair of a completion that nobody is to see: no number of one.
 const GONE: u32 = 0;
 
-/// A completion: number of the request; bytes moved, queue pair in the high half; places, what it was in the high
-/// half.
+/// A completion: number of the request; bytes moved, queue pair in the high half; places, what it was in the
+/// high half.
 type Entry = [AtomicU64; 4];
 type Entries = Arc<Box<[Entry]>>;
 
@@ -133,8 +133,8 @@ impl OwnRing {
         true
     }
 
-    /// A completion went to the shared queue, or may have: so many were appended there, and whether anybody sleeps
-    /// until another is. Looked up behind the lock.
+    /// A completion went to the shared queue, or may have: so many were appended there, and whether anybody
+    /// sleeps until another is. Looked up behind the lock.
     #[cold]
     pub(crate) fn passed_by(&self, look: impl FnOnce() -> (u32, bool)) {
         let mut side = self.side.lock();
@@ -145,8 +145,8 @@ impl OwnRing {
         }
     }
 
-    /// The shared queue was armed: what completes from now on goes there, where it rings. What went here before is
-    /// found by who polls once more afterwards.
+    /// The shared queue was armed: what completes from now on goes there, where it rings. What went here before
+    /// is found by who polls once more afterwards.
     pub(crate) fn arm(&self) {
         self.side.lock().is_armed = true;
     }
@@ -180,14 +180,15 @@ impl Side {
 }
 
 impl OwnReader {
-    /// Whether completions wait. What was seen before by an acquiring load comes after those that were there then.
+    /// Whether completions wait. What was seen before by an acquiring load comes after those that were there
+    /// then.
     #[inline(always)]
     pub(crate) fn waits(&self) -> bool {
         self.ring.tail.0.load(Ordering::Acquire) != self.head
     }
 
-    /// Whether it is the turn of something that was seen elsewhere: every completion was taken that was here when it
-    /// was first seen, which `until` notes.
+    /// Whether it is the turn of something that was seen elsewhere: every completion was taken that was here
+    /// when it was first seen, which `until` notes.
     #[inline(always)]
     pub(crate) fn lets_pass(&self, until: &mut Option<u32>) -> bool {
         let tail = self.ring.tail.0.load(Ordering::Acquire);

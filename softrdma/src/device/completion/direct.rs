@@ -46,7 +46,8 @@ impl CompletionQueue {
         self.has_room_for_all()
     }
 
-    /// Whether it has room for all requests that may complete here at a time, and its owner wants nothing special.
+    /// Whether it has room for all requests that may complete here at a time, and its owner wants nothing
+    /// special.
     pub(super) fn has_room_for_all(&self) -> bool {
         let own = &self.device.endpoint.own;
         let capacity = own.capacity(Object::Cq(self.index()));

@@ -1,7 +1,7 @@
 //! A completion queue's private ring, where completions of the process's own successful sends wait.
 //!
-//! It is used as long as all requests whose completions may be in the queue at a time have room there: what waits in
-//! a ring does not overrun a queue.
+//! It is used as long as all requests whose completions may be in the queue at a time have room there: what
+//! waits in a ring does not overrun a queue.
 
 use std::sync::atomic::Ordering;
 
@@ -10,8 +10,8 @@ use crate::device::{CompletionQueue, Result};
 use crate::rules::completion::Completion;
 
 impl CompletionQueue {
-    /// Takes up to `max` completions of the private ring, oldest first, and tells how many. In a forked child they
-    /// are its parent's.
+    /// Takes up to `max` completions of the private ring, oldest first, and tells how many. In a forked child
+    /// they are its parent's.
     #[inline(always)]
     pub(super) fn take_own(&self, own: &mut OwnReader, max: u32, take: &mut impl FnMut(&Completion)) -> u32 {
         if !own.waits() || !self.device.is_mine() {

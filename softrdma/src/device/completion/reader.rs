@@ -77,7 +77,8 @@ impl Reader {
         self.entries.waiting(self.head).unwrap_or(0)
     }
 
-    /// Whether as many completions wait as there are entries, with those of messages in direct rings and own ones.
+    /// Whether as many completions wait as there are entries, with those of messages in direct rings and own
+    /// ones.
     pub(in crate::device) fn is_full(&self) -> bool {
         self.waiting() + self.direct.waiting() + self.own.waiting() >= self.capacity
     }

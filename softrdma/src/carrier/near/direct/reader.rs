@@ -99,7 +99,8 @@ impl RingReader {
     }
 
     /// Hands out the next message where it is [as nearly all are](Receiver::plain), and no completion waits in
-    /// the shared queue, nor an own one that was there before: `next` is the word where the next one is seen, `head` were taken.
+    /// the shared queue, nor an own one that was there before: `next` is the word where the next one is seen,
+    /// `head` were taken.
     #[inline(always)]
     fn take_plain(
         &mut self,

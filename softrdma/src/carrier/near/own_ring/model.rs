@@ -1,5 +1,5 @@
-//! A consumer takes, arms, looks again and sleeps, while another thread completes: by the ring, or by a queue that
-//! rings where it is armed. A wake-up that is lost ends the model as a deadlock.
+//! A consumer takes, arms, looks again and sleeps, while another thread completes: by the ring, or by a queue
+//! that rings where it is armed. A wake-up that is lost ends the model as a deadlock.
 
 use loom::sync::{Arc as Shared, Condvar, Mutex};
 use loom::thread;
