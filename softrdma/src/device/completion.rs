@@ -216,12 +216,12 @@ impl CompletionQueue {
         // Once around at most: whoever fills a queue with what cannot be true all the time keeps nobody here.
         let mut rounds = reader.capacity;
         loop {
-            let Reader { direct, own, own_first, .. } = reader;
+            let Reader { direct, own, capacity, .. } = reader;
             // What stands in the queue does not keep messages waiting for ever.
             has_message |= head.is_multiple_of(TURN) && direct.may_have_message();
             if has_message && direct.take_message(&self.device.endpoint, &reader.entries, head, own, take) {
                 taken += 1;
-            } else if is_next(first, head) && self.device.is_mine() && own.lets_pass(own_first) {
+            } else if is_next(first, head) && self.device.is_mine() && !own.is_first(head, *capacity) {
                 let Some(words) = reader.entries.at(head) else { break };
                 let may_be_late = !direct.is_empty() && (first >> 40) as u8 >= WcOpcode::Recv as u8;
                 let before = if may_be_late {

@@ -102,6 +102,7 @@ mod retry;
 mod send;
 mod srq;
 mod stuck;
+mod waiting;
 mod xrc;
 
 use std::collections::HashMap;

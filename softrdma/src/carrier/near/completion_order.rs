@@ -22,10 +22,10 @@ use crate::queues::shared::{CqWord, Memory, Object, Word};
 use crate::queues::transaction::LockError;
 use crate::queues::transport::{Operation, Transport as _, run};
 use crate::rules::completion::Completion;
-use crate::shm::objects::{Held, HeldWords, Host, LOCK_LIMIT, Lane};
+use crate::shm::objects::{Held, Host, LOCK_LIMIT, Lane};
 
 use super::endpoint::Endpoint;
-use super::own_ring::{OwnReader, OwnRing};
+use super::own_ring::{OwnReader, OwnRing, SharedWords};
 use super::permissions::Permissions;
 
 /// Tries before the order is given up: longer than anybody has the lock who runs.
@@ -115,8 +115,8 @@ impl OwnQueue {
     pub(crate) fn new(endpoint: &Endpoint, index: u32) -> Result<(Self, OwnReader), Error> {
         let (own, permissions) = (endpoint.own.within(LOCK_LIMIT), endpoint.permissions.clone());
         let held = own.find([None, None, Some(Object::Cq(index))]);
-        let events = events_word(&own, index).ok_or(Error::NoMemory)?;
-        let (ring, reader) = OwnRing::new(Some(events))?;
+        let shared = shared_words(&own, index).ok_or(Error::NoMemory)?;
+        let (ring, reader) = OwnRing::new(Some(shared))?;
         Ok((Self { own, permissions, index, ring, held: QueueLock::new(held) }, reader))
     }
 
@@ -128,7 +128,7 @@ impl OwnQueue {
 
     /// As [`OwnQueue::follow`], for who may be about to append.
     pub(crate) fn moved(&self) {
-        self.ring.follow(events_word(&self.own, self.index));
+        self.ring.follow(shared_words(&self.own, self.index));
     }
 
     /// Whether completions may go to the private ring; asked while none does.
@@ -293,9 +293,10 @@ fn complete_kept(own: &Host, held: &Held, cq: u32, completion: &Completion) -> R
     operation.run(Deliver::append(cq, &stamped(&view, cq, completion)).behind_lock())
 }
 
-/// Where it stands what was raised about the queue.
-fn events_word(own: &Host, cq: u32) -> Option<HeldWords> {
-    own.hold(own.offset(Word::Cq(cq, CqWord::Events))?, 1)
+/// The words of the queue that its private ring looks at.
+fn shared_words(own: &Host, cq: u32) -> Option<SharedWords> {
+    let word = |word| own.hold(own.offset(Word::Cq(cq, word))?, 1);
+    Some(SharedWords { events: word(CqWord::Events)?, tail: word(CqWord::Tail)? })
 }
 
 /// With the time, in a queue that wants it.

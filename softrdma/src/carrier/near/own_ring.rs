@@ -4,7 +4,8 @@
 //! of its reader. What does not go this way goes to the shared queue, and a request after one that did goes
 //! there, too, until that was polled: completions of a send queue come in the order of its requests.
 //!
-//! A message comes after every own completion that was there when it was first seen
+//! Each says how many completions stood in the shared queue before it ([`OwnReader::is_first`]). A message of a
+//! direct ring comes after every own completion that was there when it was first seen
 //! ([`OwnReader::lets_pass`]), as an answer does on a wire.
 
 use std::sync::Arc;
@@ -27,7 +28,7 @@ const MOST: u32 = 4096;
 const GONE: u32 = 0;
 
 /// A completion: number of the request; bytes moved, queue pair in the high half; places, what it was in the
-/// high half.
+/// high half; completions in the shared queue before it.
 type Entry = [AtomicU64; 4];
 type Entries = Arc<Box<[Entry]>>;
 
@@ -59,8 +60,17 @@ struct Side {
     /// [`OwnRing::head`], as seen last.
     head: u32,
     entries: Entries,
-    /// What was raised about the completion queue, if there is one behind it.
-    events: Option<HeldWords>,
+    /// Words of the shared queue, if there is one behind it.
+    shared: Option<SharedWords>,
+}
+
+/// What is looked at of the shared queue.
+#[derive(Debug, Clone)]
+pub(crate) struct SharedWords {
+    /// What was raised about the completion queue.
+    pub(crate) events: HeldWords,
+    /// Completions that stand or stood there.
+    pub(crate) tail: HeldWords,
 }
 
 /// The side of who polls.
@@ -76,10 +86,10 @@ impl OwnRing {
     ///
     /// # Errors
     /// [`Error::NoMemory`](crate::error::Error::NoMemory).
-    pub(crate) fn new(events: Option<HeldWords>) -> Result<(Arc<Self>, OwnReader)> {
+    pub(crate) fn new(shared: Option<SharedWords>) -> Result<(Arc<Self>, OwnReader)> {
         let entries: Entries = try_arc(try_filled(0, Entry::default)?)?;
         let (is_open, is_armed, behind, tail, head) = (false, false, None, 0, 0);
-        let side = Side { is_open, is_armed, behind, tail, head, entries: entries.clone(), events };
+        let side = Side { is_open, is_armed, behind, tail, head, entries: entries.clone(), shared };
         let ring =
             try_arc(Self { side: QueueLock::new(side), tail: Count::default(), head: Count::default() })?;
         let reader = OwnReader { ring: ring.clone(), entries, head: 0 };
@@ -97,11 +107,11 @@ impl OwnRing {
         side.is_open = tail.is_some();
     }
 
-    /// What is raised about the completion queue stands there now; `None`: nobody knows where.
-    pub(crate) fn follow(&self, events: Option<HeldWords>) {
+    /// The words of the shared queue stand there now; `None`: nobody knows where.
+    pub(crate) fn follow(&self, shared: Option<SharedWords>) {
         let mut side = self.side.lock();
-        side.is_open &= events.is_some();
-        side.events = events;
+        side.is_open &= shared.is_some();
+        side.shared = shared;
     }
 
     /// Appends a completion, if it goes this way.
@@ -125,7 +135,8 @@ impl OwnRing {
         if tail.wrapping_sub(side.head) as usize >= side.entries.len() {
             return false;
         }
-        for (word, value) in entry.iter().zip(pack(completion)) {
+        let before = side.shared.as_ref().map_or(0, |shared| first(&shared.tail));
+        for (word, value) in entry.iter().zip(pack(completion).into_iter().chain([before])) {
             word.store(value, Ordering::Relaxed);
         }
         side.tail = tail.wrapping_add(1);
@@ -174,8 +185,8 @@ impl Side {
     /// Whether the completion queue takes no more.
     #[inline(always)]
     fn overran(&self) -> bool {
-        let word = self.events.as_ref().and_then(|events| events.get().first());
-        word.is_some_and(|word| Events(word.load(Ordering::Relaxed)).was_raised(Event::CqErr))
+        let events = self.shared.as_ref().map_or(0, |shared| first(&shared.events));
+        Events(events).was_raised(Event::CqErr)
     }
 }
 
@@ -187,7 +198,18 @@ impl OwnReader {
         self.ring.tail.0.load(Ordering::Acquire) != self.head
     }
 
-    /// Whether it is the turn of something that was seen elsewhere: every completion was taken that was here
+    /// Whether the oldest completion comes before the next one of the shared queue, of which so many were taken:
+    /// it was there before. A count that cannot be true, of a queue with so many entries, says so.
+    #[inline(always)]
+    pub(crate) fn is_first(&self, head: u32, capacity: u32) -> bool {
+        let before = self.at(self.head).filter(|_| self.waits());
+        before.is_some_and(|entry| {
+            let before = entry[3].load(Ordering::Relaxed) as u32;
+            !(1..=capacity).contains(&before.wrapping_sub(head))
+        })
+    }
+
+    /// Whether it is the turn of a message that was seen elsewhere: every completion was taken that was here
     /// when it was first seen, which `until` notes.
     #[inline(always)]
     pub(crate) fn lets_pass(&self, until: &mut Option<u32>) -> bool {
@@ -260,6 +282,11 @@ impl OwnReader {
         self.entries = entries;
         Ok(())
     }
+}
+
+#[inline(always)]
+fn first(words: &HeldWords) -> u64 {
+    words.get().first().map_or(0, |word| word.load(Ordering::Acquire))
 }
 
 /// Whether a count has come to another.

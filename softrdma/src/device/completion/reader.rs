@@ -32,8 +32,6 @@ pub(in crate::device) struct Reader {
     pub(in crate::device) direct: RingReaders,
     /// Own completions that do not stand in the queue.
     pub(super) own: OwnReader,
-    /// Those come before the next entry that were there when it was first seen: up to this count.
-    pub(super) own_first: Option<u32>,
 }
 
 impl Reader {
@@ -68,7 +66,6 @@ impl Reader {
             idle: Idle::default(),
             direct: RingReaders::default(),
             own: taken_own,
-            own_first: None,
         })
     }
 
@@ -117,8 +114,8 @@ impl Reader {
 
     /// The queue is elsewhere now.
     pub(super) fn follow(&mut self, now: Self) {
-        let (direct, own_first) = (std::mem::take(&mut self.direct), self.own_first);
-        *self = Self { direct, own_first, ..now };
+        let direct = std::mem::take(&mut self.direct);
+        *self = Self { direct, ..now };
     }
 
     /// Where the entry with this count stands, in bytes from the start of the segment.
@@ -139,7 +136,5 @@ impl Reader {
         if let Some(word) = self.head_word.get().first() {
             self.head = word.load(Ordering::Relaxed) as u32;
         }
-        // Another may be next.
-        self.own_first = None;
     }
 }

@@ -1,0 +1,158 @@
+//! Send requests that wait, in memory that was taken when the queue pair was made.
+
+use ironverbs_os::growth::{TryFill, TryPush, try_room};
+
+use crate::carrier::wr::{Data, Datagram, Wr};
+use crate::rules::receive::Sge;
+use crate::rules::request::{ATOMIC_WRITE_BYTES, Limits, Operands};
+use crate::rules::verbs::{Opcode, SendFlags};
+
+/// A request without its data.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    wr_id: u64,
+    opcode: Opcode,
+    flags: SendFlags,
+    operands: Operands,
+    imm_or_key: u32,
+    srq_num: u32,
+    sges: usize,
+    inline: Option<usize>,
+    datagram: Option<Address>,
+}
+
+/// A [`Datagram`] with its header.
+#[derive(Debug, Clone, Copy)]
+struct Address {
+    qp_num: u32,
+    qkey: u32,
+    grh: [u8; 40],
+    dgid: [u8; 16],
+}
+
+/// Requests that wait, oldest first. The vectors never hold more than they were made for.
+#[derive(Debug)]
+pub(super) struct Ring {
+    slots: Vec<Slot>,
+    sges: Vec<Sge>,
+    inline: Vec<u8>,
+    capacity: usize,
+    sges_each: usize,
+    inline_each: usize,
+    head: usize,
+    len: usize,
+}
+
+impl Ring {
+    pub(super) fn new(limits: &Limits) -> super::Result<Self> {
+        let capacity = limits.max_send_wr as usize;
+        let (sges_each, inline_each) =
+            (limits.max_send_sge as usize, limits.max_inline.max(ATOMIC_WRITE_BYTES) as usize);
+        Ok(Self {
+            slots: try_room(capacity)?,
+            sges: try_room(capacity * sges_each)?,
+            inline: try_room(capacity * inline_each)?,
+            capacity,
+            sges_each,
+            inline_each,
+            head: 0,
+            len: 0,
+        })
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        self.len as u32
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(super) fn clear(&mut self) {
+        (self.head, self.len) = (0, 0);
+    }
+
+    /// Copies a request that was accepted.
+    pub(super) fn push(&mut self, wr: &Wr<'_>) {
+        if self.len == 0 {
+            self.head = 0;
+        }
+        let place = (self.head + self.len) % self.capacity.max(1);
+        let (mut sges, mut inline) = (0, None);
+        if place == self.slots.len() {
+            // The first time that this place is used.
+            self.sges.fill_reserved((place + 1) * self.sges_each, Sge::default);
+            self.inline.fill_reserved((place + 1) * self.inline_each, || 0);
+        }
+        let bytes = &mut self.inline[place * self.inline_each..][..self.inline_each];
+        match wr.data {
+            Data::Sges(from) => {
+                sges = from.len();
+                self.sges[place * self.sges_each..][..sges].copy_from_slice(from);
+            }
+            Data::Inline(from) => {
+                bytes[..from.len()].copy_from_slice(from);
+                inline = Some(from.len());
+            }
+            Data::InlineSges(from) => {
+                let mut filled = 0;
+                for sge in from {
+                    let length = sge.length as usize;
+                    let to = &mut bytes[filled..filled + length];
+                    // SAFETY: the program says that it may be read there, as for any memcpy; `to` is ours
+                    // alone.
+                    unsafe {
+                        let from = std::ptr::with_exposed_provenance::<u8>(sge.addr as usize);
+                        std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), length);
+                    }
+                    filled += length;
+                }
+                inline = Some(filled);
+            }
+        }
+        let slot = Slot {
+            wr_id: wr.wr_id,
+            opcode: wr.opcode,
+            flags: wr.flags,
+            operands: wr.operands,
+            imm_or_key: wr.imm_or_key,
+            srq_num: wr.srq_num,
+            sges,
+            inline,
+            datagram: wr.datagram.map(|d| Address {
+                qp_num: d.qp_num,
+                qkey: d.qkey,
+                grh: *d.grh,
+                dgid: d.dgid,
+            }),
+        };
+        if place == self.slots.len() {
+            self.slots.push_reserved(slot);
+        } else {
+            self.slots[place] = slot;
+        }
+        self.len += 1;
+    }
+
+    /// The oldest request.
+    pub(super) fn front(&self) -> Option<Wr<'_>> {
+        let slot = (self.len > 0).then(|| &self.slots[self.head])?;
+        let data = match slot.inline {
+            Some(length) => Data::Inline(&self.inline[self.head * self.inline_each..][..length]),
+            None => Data::Sges(&self.sges[self.head * self.sges_each..][..slot.sges]),
+        };
+        let datagram = slot.datagram.as_ref().map(|address| Datagram {
+            qp_num: address.qp_num,
+            qkey: address.qkey,
+            grh: &address.grh,
+            dgid: address.dgid,
+        });
+        let Slot { wr_id, opcode, flags, operands, imm_or_key, srq_num, .. } = *slot;
+        Some(Wr { wr_id, opcode, flags, data, operands, imm_or_key, srq_num, datagram })
+    }
+
+    pub(super) fn pop(&mut self) {
+        self.head = (self.head + 1) % self.capacity.max(1);
+        self.len -= 1;
+    }
+}
