@@ -20,6 +20,7 @@ use crate::rules::request;
 use crate::rules::requester::{Requester, Retry};
 use crate::rules::verbs::{Attr, QpState, QpType};
 use crate::shm::lock::Owner;
+use crate::shm::memory::fence_after_exchange;
 use crate::shm::objects::{HeldWords, Host, Shape};
 
 use super::qp_attributes::{Attributes, Capabilities, Queried};
@@ -503,10 +504,16 @@ impl QueuePair {
             own.unlock(object);
         } else {
             // A peer that was stopped has the lock, and what it began it may end yet: as if it had come before.
-            // It writes no state but ERR.
+            // It writes no state but ERR. Whoever finds that one flushes what is not taken, so first it is said
+            // what is.
+            if next == QpState::Err {
+                self.close_direct_beside_holder();
+            }
             let leave = |state: u64| (state != QpState::Err as u64).then_some(next as u64);
             if let Some(word) = self.state_word.get().first() {
                 let _ = word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, leave);
+                // As behind the lock: who posts looks at the state afterwards, and this side at what was posted.
+                fence_after_exchange();
             }
             if next == QpState::Err {
                 self.broke();

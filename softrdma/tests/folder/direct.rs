@@ -1,7 +1,11 @@
 //! Rings in which small messages of a connection go without a lock of their target, when an end of it goes.
 
 use softrdma::device::{Channel, QueuePair};
-use softrdma::rules::verbs::{QpState, QpType};
+use softrdma::queues::shared::Object;
+use softrdma::queues::transaction::Locked;
+use softrdma::queues::transport::Transport;
+use softrdma::rules::receive::Sge;
+use softrdma::rules::verbs::{Opcode, QpState, QpType, Status};
 use softrdma_testing::device::*;
 use softrdma_testing::fabric::{near, pair};
 use softrdma_testing::filter::die_at_bells;
@@ -108,4 +112,33 @@ fn a_forked_child_does_not_poll_what_its_parent_sent() {
     for n in 0..2 {
         one.done(n);
     }
+}
+
+#[test]
+fn a_message_of_the_ring_is_not_flushed_though_its_queue_pair_failed_behind_a_peers_lock() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let there = folder.view();
+    let [other, one, stranger] = [(); 3].map(|()| node.end(QpType::Rc));
+    connect_ends(&one, &other);
+    (0..6).for_each(|n| other.receive(n, 64 * n as usize, 64));
+    for n in 0..3 {
+        one.send(n, 0, 8);
+        one.done(n);
+    }
+    assert_eq!(there.lock(Object::Qp(0)), Ok(Locked::Clean));
+    let sges = [Sge { lkey: other.region.lkey ^ 1, ..other.sge(0, 8) }];
+    other.qp.post_send(&wr(9, Opcode::Send, &sges)).unwrap();
+    assert_eq!(other.qp.state(), QpState::Err);
+    assert!(there.unlock(Object::Qp(0)));
+    // Whoever finds it in error flushes it.
+    bring_up(&stranger.qp, &attributes(other.qp.qp_num()), QpState::Rts);
+    stranger.send(1, 0, 8);
+    other.receive(6, 0, 8);
+    let done = std::iter::from_fn(|| other.try_poll()).map(|done| (done.wr_id, done.status));
+    let mut done: Vec<_> = done.collect();
+    done.sort_by_key(|done| done.0);
+    let expected = [0, 1, 2].map(|n| (n, Status::Success)).into_iter();
+    let expected = expected.chain([3, 4, 5, 6].map(|n| (n, Status::WrFlushErr)));
+    assert_eq!(done, expected.chain([(9, Status::LocProtErr)]).collect::<Vec<_>>());
 }

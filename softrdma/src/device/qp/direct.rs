@@ -1,5 +1,7 @@
 //! The direct ring of a queue pair: opened with the connection, closed with its end.
 
+use std::sync::atomic::Ordering;
+
 use queue_lock::QueueLock;
 
 use crate::carrier::near::attributes::Place;
@@ -11,6 +13,10 @@ use crate::rules::receive::Sge;
 use crate::rules::verbs::QpType;
 
 use super::QueuePair;
+
+/// How often the requests that are taken are counted where a peer stores meanwhile how many are. Once it has, that
+/// is all of them.
+const TRIES: u32 = 4;
 
 impl QueuePair {
     /// A ring for messages of the peer with this number, where one is possible. Behind the queue pair's lock,
@@ -39,11 +45,33 @@ impl QueuePair {
     pub(super) fn close_direct(&self) {
         let own = &self.device.endpoint.own;
         let head = Word::Qp(self.index, QpWord::Head);
-        if let (Some(direct), Some(cq)) = (&*self.direct.lock(), &self.init.recv_cq)
-            && let Some(taken) = cq.close_direct(direct, own.load(head) as u32)
-        {
+        if let Some(taken) = self.taken_when_closed(own.load(head) as u32) {
             own.store(head, u64::from(taken));
         }
+    }
+
+    /// As [`QueuePair::close_direct`], where a peer that does not go on has the queue pair's lock. It may go on
+    /// just now: what it stores is not taken back.
+    #[cold]
+    pub(super) fn close_direct_beside_holder(&self) {
+        let own = &self.device.endpoint.own;
+        let held = own.offset(Word::Qp(self.index, QpWord::Head)).and_then(|at| own.hold(at, 1));
+        let Some(word) = held.as_ref().and_then(|held| held.get().first()) else { return };
+        for _ in 0..TRIES {
+            let head = word.load(Ordering::Acquire);
+            let Some(taken) = self.taken_when_closed(head as u32) else { return };
+            let stored = word.compare_exchange(head, taken.into(), Ordering::AcqRel, Ordering::Relaxed);
+            if stored.is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// Closes the ring, if there is one: how many requests are taken then, where `head` were by what stands at
+    /// the queue pair.
+    fn taken_when_closed(&self, head: u32) -> Option<u32> {
+        let direct = self.direct.lock();
+        self.init.recv_cq.as_ref()?.close_direct(direct.as_ref()?, head)
     }
 
     /// The connection is over, and its messages with it. Behind the queue pair's lock.
