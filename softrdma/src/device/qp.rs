@@ -5,6 +5,7 @@ mod end;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use ironverbs_os::growth::try_arc_cyclic;
 use queue_lock::{QueueGuard, QueueLock};
@@ -352,7 +353,7 @@ impl QueuePair {
         side.requester.set_state(next);
         if next == QpState::Reset {
             side.ring.clear();
-            (side.silent, side.tells_drained) = (0, false);
+            (side.silent, side.tells_drained, side.unflushed) = (0, false, false);
             // What a stopped peer keeps from being removed is polled, as if the reset had come a little later.
             side.has_stale = self.forget_completions().iter().any(Option::is_some);
             if let Some(permissions) = &self.device.endpoint.permissions {
@@ -453,22 +454,30 @@ impl QueuePair {
         Ok(())
     }
 
-    /// Flushes what is posted to a queue pair that broke.
+    /// Flushes what is posted to a queue pair that broke; `false` where it cannot be had now.
     #[cold]
-    pub(super) fn flush_if_broken(&self) {
+    pub(super) fn flush_if_broken(&self) -> bool {
+        self.flush_within(SOON)
+    }
+
+    /// As [`QueuePair::flush_if_broken`], without waiting for longer than that.
+    #[cold]
+    pub(super) fn flush_within(&self, limit: Duration) -> bool {
         // Whoever holds it up flushes it, or the next who looks.
-        let own = self.device.endpoint.own.within(SOON);
+        let own = self.device.endpoint.own.within(limit);
         let mut operation = Operation::new(&own);
         let object = Object::Qp(self.index);
-        if operation.lock(object).is_ok() {
-            if self.state() == QpState::Err {
-                self.broke();
-                if self.flush_receives(&mut operation).is_err() {
-                    return;
-                }
-            }
-            operation.unlock(object);
+        if operation.lock(object).is_err() {
+            return false;
         }
+        if self.state() == QpState::Err {
+            self.broke();
+            if self.flush_receives(&mut operation).is_err() {
+                return false;
+            }
+        }
+        operation.unlock(object);
+        true
     }
 
     /// Flushes the receive side, behind the queue pair's lock.

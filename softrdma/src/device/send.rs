@@ -21,6 +21,7 @@ use crate::rules::verbs::{Event, QpState, SendFlags};
 use super::QueuePair;
 use super::comp_counter::Counters;
 use super::qp_attributes::Attributes;
+use super::stuck::BRIEFLY;
 use super::waiting::Ring;
 use crate::carrier::Carrier;
 use crate::carrier::initiator::Initiator;
@@ -45,6 +46,8 @@ pub(super) struct SendSide {
     pub(super) has_stale: bool,
     /// In the list of those that wait.
     listed: bool,
+    /// It broke, and what is posted could not be flushed then.
+    pub(super) unflushed: bool,
     /// What counts its requests.
     pub(super) counters: Counters,
 }
@@ -58,7 +61,7 @@ impl SendSide {
         attributes: Attributes,
     ) -> super::Result<Self> {
         let ring = Ring::new(limits)?;
-        let (silent, tells_drained, has_stale, listed) = (0, false, false, false);
+        let (silent, tells_drained, has_stale, listed, unflushed) = (0, false, false, false, false);
         let counters = Counters::default();
         Ok(Self {
             requester,
@@ -70,6 +73,7 @@ impl SendSide {
             tells_drained,
             has_stale,
             listed,
+            unflushed,
             counters,
         })
     }
@@ -318,7 +322,9 @@ impl QueuePair {
             if self.state() == QpState::Err && side.requester.state() != QpState::Err {
                 side.requester.set_state(QpState::Err);
                 // Whoever broke it may have died before everything was flushed.
-                self.flush_if_broken();
+                side.unflushed = !self.flush_if_broken();
+            } else if side.unflushed && !early {
+                side.unflushed = !self.flush_within(BRIEFLY);
             }
             self.flush_sends(side);
             let now = self.device().now();
@@ -357,7 +363,7 @@ impl QueuePair {
 
     /// Stands in the list of those that wait, or not; what it waits for.
     fn enlist(&self, side: &mut SendSide) -> Work {
-        let waits = !side.ring.is_empty();
+        let waits = !side.ring.is_empty() || side.unflushed;
         if waits != side.listed {
             side.listed = waits;
             if waits {
@@ -366,7 +372,10 @@ impl QueuePair {
                 self.device().retries.remove(self);
             }
         }
-        side.requester.work(side.ring.is_empty(), self.device().now())
+        match side.requester.work(side.ring.is_empty(), self.device().now()) {
+            Work::Nothing if side.unflushed => Work::Wait(None),
+            work => work,
+        }
     }
 
     /// What follows from the end of a request.
@@ -388,7 +397,10 @@ impl QueuePair {
                 // First the state: whoever sees the completion finds it.
                 self.fail(next);
                 self.complete(side, completion, &CompletionOrder::new(None));
-                self.flush_if_broken();
+                if !self.flush_if_broken() && next == QpState::Err {
+                    side.unflushed = true;
+                    self.schedule(side);
+                }
                 self.flush_sends(side);
             }
         }

@@ -42,8 +42,8 @@ const CERTAIN: Duration = Duration::from_secs(2);
 /// How long who has something else to do waits for a lock.
 pub(super) const SOON: Duration = Duration::from_millis(300);
 
-/// How long a lock is waited for by who keeps the queue from being moved meanwhile.
-const BRIEFLY: Duration = Duration::from_millis(1);
+/// How long a lock is waited for by who keeps the queue from being moved meanwhile, or looks again and again.
+pub(super) const BRIEFLY: Duration = Duration::from_millis(1);
 
 /// How long the lock of a queue pair is waited for that somebody has who has no business with it, and sees so
 /// in microseconds. Longer than [`SOON`]: what is destroyed is not used again before it is certain that nobody

@@ -193,3 +193,22 @@ fn a_queue_pair_that_fails_shows_it_though_a_peer_has_its_lock() {
     let flushed = [(); 2].map(|()| end.poll()).map(|completion| (completion.wr_id, completion.status));
     assert_eq!(flushed, [(1, Status::WrFlushErr), (3, Status::WrFlushErr)]);
 }
+
+#[test]
+fn receives_are_flushed_once_a_peer_gives_back_the_lock_of_a_queue_pair_that_failed() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let there = folder.view();
+    let end = node.end(QpType::Rc);
+    bring_up(&end.qp, &attributes(77), QpState::Rts);
+    (1..3).for_each(|n| end.receive(n, 0, 8));
+    assert_eq!(there.lock(Object::Qp(0)), Ok(Locked::Clean));
+    let sges = [Sge { lkey: end.region.lkey ^ 1, ..end.sge(0, 8) }];
+    end.qp.post_send(&wr(3, Opcode::Send, &sges)).unwrap();
+    assert_eq!(end.poll().wr_id, 3);
+    assert_eq!(end.try_poll(), None);
+    assert!(there.unlock(Object::Qp(0)));
+    let flushed = [(); 2].map(|()| end.poll()).map(|completion| (completion.wr_id, completion.status));
+    assert_eq!(flushed, [(1, Status::WrFlushErr), (2, Status::WrFlushErr)]);
+    assert_eq!(end.try_poll(), None);
+}

@@ -48,6 +48,7 @@ impl QueuePair {
     fn end(&self) {
         let mut side = self.send_side();
         side.ring.clear();
+        side.unflushed = false;
         side.requester.set_state(QpState::Reset);
         self.schedule(&mut side);
         // Before its number may be another's, which would go on writing to the peer's ring.
