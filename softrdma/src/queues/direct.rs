@@ -55,8 +55,10 @@ pub use way::Way;
 pub const HEADER_WORDS: u32 = 16;
 /// Words of a slot: a cache line.
 pub const SLOT_WORDS: u32 = 8;
-/// Most bytes of a message: what goes by a ring may travel in a completion entry, too.
-pub const MAX_DIRECT: usize = 4096;
+/// Most bytes of a message, in a ring [that is long enough](most_bytes): as many as travel in a completion
+/// entry. A message that finds the ring full goes the other way, and must not be in its buffer before older
+/// ones are that wait in the ring, which may have the same buffer.
+pub const MAX_DIRECT: usize = super::completion::MAX_STAGED;
 /// Fewest slots of a ring, by powers of two.
 pub const MIN_SLOTS: u32 = 8;
 /// Words of payload in a message's first slot, and in each that follows.

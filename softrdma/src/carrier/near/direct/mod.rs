@@ -36,7 +36,7 @@ pub(crate) use reader::{Before, RingReader, RingReaders};
 pub(crate) use writer::{RingWriter, enter, is_settled, left, send, send_prepared, wake, was_delivered};
 
 /// Slots of a ring.
-const SLOTS: u32 = 256;
+const SLOTS: u32 = 64;
 /// Most rings of a completion queue: a poll looks at each.
 pub(crate) const MOST: usize = 8;
 /// Most rings that wait for their writers to leave.

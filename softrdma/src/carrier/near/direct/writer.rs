@@ -185,9 +185,7 @@ pub(crate) fn send(
     let length = request.length;
     let Some(writer) = ring_writer else { return Sent::NotTaken };
     let imm = (wr.opcode == Opcode::SendWithImm).then_some(wr.imm_or_key);
-    // What has more than one piece is gathered, as far as there is room.
-    let long = if length > MAX_STAGED as u64 { PlainSend::of(wr) } else { None };
-    if length > MAX_DIRECT as u64 || length > MAX_STAGED as u64 && long.is_none() {
+    if length > MAX_DIRECT as u64 {
         return Sent::NotTaken;
     }
     let Some(target) = target else { return Sent::NotTaken };
@@ -244,11 +242,6 @@ pub(crate) fn send(
     }
     if length > 0 && !writer.prepared.as_ref().is_some_and(|prepared| prepared.holds(key)) {
         writer.prepared = Prepared::new(target, &view, queues.cq, key);
-    }
-    if let Some(send) = long {
-        let is_there = write_long(sender, &ring, &mut writer.key_cache, endpoint, from.pd, &send);
-        return is_there
-            .map_or(Sent::NotTaken, |there| if there { Sent::Done(is_armed()) } else { Sent::Unclear });
     }
     let gathered = Gathered::new(room);
     let bytes = match wr.data {
