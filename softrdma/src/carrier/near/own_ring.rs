@@ -198,8 +198,8 @@ impl OwnReader {
         self.ring.tail.0.load(Ordering::Acquire) != self.head
     }
 
-    /// Whether the oldest completion comes before the next one of the shared queue, of which so many were taken:
-    /// it was there before. A count that cannot be true, of a queue with so many entries, says so.
+    /// Whether the oldest completion comes before the next one of the shared queue, of which so many were
+    /// taken: it was there before. A count that cannot be true, of a queue with so many entries, says so.
     #[inline(always)]
     pub(crate) fn is_first(&self, head: u32, capacity: u32) -> bool {
         let before = self.at(self.head).filter(|_| self.waits());

@@ -14,8 +14,8 @@ use crate::rules::verbs::QpType;
 
 use super::QueuePair;
 
-/// How often the requests that are taken are counted where a peer stores meanwhile how many are. Once it has, that
-/// is all of them.
+/// How often the requests that are taken are counted where a peer stores meanwhile how many are. Once it has,
+/// that is all of them.
 const TRIES: u32 = 4;
 
 impl QueuePair {
