@@ -2,6 +2,7 @@
 
 use softrdma::rules::requester::RNR_FOR_EVER;
 use softrdma::rules::verbs::{Opcode, QpType};
+use softrdma_schedule::Steps;
 use softrdma_schedule::play::Fate;
 use softrdma_schedule::random::Random;
 
@@ -103,8 +104,8 @@ pub struct Plan {
     pub fates: Vec<(u64, u32, Fate)>,
     /// Steps in the mean until another thread has its turn.
     pub mean: u64,
-    /// Only steps that other processes see count.
-    pub narrow: bool,
+    /// Which steps count.
+    pub counted: Steps,
     /// When the last act is due.
     pub span: u64,
 }
@@ -155,8 +156,9 @@ impl Plan {
                 fates.push((step(&random), random.below(count as u64) as u32, Fate::Stops(time)));
             }
         }
-        let (mean, narrow) = (random.pick(&[1, 3, 10, 10, 40, 40, 150]), !random.once_in(3));
-        Self { small_queues, processes, messages, fates, mean, narrow, span }
+        let mean = random.pick(&[1, 3, 10, 10, 40, 40, 150]);
+        let counted = random.pick(&[Steps::All, Steps::Shared, Steps::Written]);
+        Self { small_queues, processes, messages, fates, mean, counted, span }
     }
 }
 

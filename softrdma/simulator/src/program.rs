@@ -74,7 +74,7 @@ pub fn run(board: &'static Board, ledger: &Ledger, plan: &Plan, me: usize, folde
     next_stage(ledger);
     await_stage(ledger, 2 * count);
     if me == 0 {
-        softrdma_schedule::turn::mix(board, plan.mean, plan.narrow);
+        softrdma_schedule::turn::mix(board, plan.mean, plan.counted);
     }
     std::thread::scope(|scope| {
         for thread in 1..plan.processes[me].threads {

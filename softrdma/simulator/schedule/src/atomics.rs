@@ -21,7 +21,7 @@ macro_rules! atomics {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $store(word: *mut $type, value: $type, _order: i32) {
             use std::sync::atomic::{$atomic, Ordering::SeqCst};
-            step_at(word.addr());
+            step_at(word.addr(), true);
             // SAFETY: by the contract.
             unsafe { $atomic::from_ptr(word) }.store(value, SeqCst);
         }
@@ -39,7 +39,7 @@ macro_rules! atomics {
             _failed: i32,
         ) -> $type {
             use std::sync::atomic::{$atomic, Ordering::SeqCst};
-            step_at(word.addr());
+            step_at(word.addr(), true);
             // SAFETY: by the contract.
             match unsafe { $atomic::from_ptr(word) }.compare_exchange(old, new, SeqCst, SeqCst) {
                 Ok(seen) | Err(seen) => seen,
@@ -54,7 +54,7 @@ macro_rules! atomics {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(word: *mut $type, _order: i32) -> $type {
             use std::sync::atomic::{$atomic, Ordering::SeqCst};
-            step_at(word.addr());
+            step_at(word.addr(), false);
             // SAFETY: by the contract.
             let $word = unsafe { $atomic::from_ptr(word) };
             $act
@@ -68,7 +68,7 @@ macro_rules! atomics {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(word: *mut $type, value: $type, _order: i32) -> $type {
             use std::sync::atomic::{$atomic, Ordering::SeqCst};
-            step_at(word.addr());
+            step_at(word.addr(), true);
             // SAFETY: by the contract.
             unsafe { $atomic::from_ptr(word) }.$act(value, SeqCst)
         }

@@ -52,6 +52,18 @@ pub const NEVER: u64 = u64::MAX - 1;
 /// It has ended.
 pub const GONE: u64 = u64::MAX;
 
+/// The atomic operations that are steps. Where there are fewer, it is more likely that the turn goes to another
+/// at just this one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Steps {
+    /// All.
+    All,
+    /// Those at words of memory that processes share.
+    Shared,
+    /// Those that write such a word.
+    Written,
+}
+
 /// Why the process that plays has its turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Why {
@@ -73,8 +85,8 @@ pub struct Board {
     budget: Cell<i64>,
     /// The mean of such steps; 0: the turn is kept as long as the thread does not wait.
     mean: Cell<u64>,
-    /// Only words of memory that processes share count.
-    narrow: Cell<bool>,
+    /// Which steps count.
+    counted: Cell<Steps>,
     /// What everything that is left to chance follows from.
     pub random: random::Random,
     now: Cell<u64>,

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
 use crate::system::raw;
-use crate::{Board, GONE, NEVER, THREADS, Why, board, shared_memory};
+use crate::{Board, GONE, NEVER, Steps, THREADS, Why, board, shared_memory};
 
 /// Nanoseconds that a step takes.
 const STEP: u64 = 20;
@@ -75,11 +75,10 @@ pub(crate) fn is_over(board: &Board, place: usize) -> bool {
     board.places[place].until.get() == GONE
 }
 
-/// From here on a thread keeps its turn for so many steps in the mean. `narrow`: steps are only those at words
-/// of memory that processes share.
-pub fn mix(board: &Board, mean: u64, narrow: bool) {
+/// From here on a thread keeps its turn for so many steps in the mean, of those that count.
+pub fn mix(board: &Board, mean: u64, counted: Steps) {
     board.mean.set(mean);
-    board.narrow.set(narrow);
+    board.counted.set(counted);
     board.begun.set(board.steps.get());
     draw(board);
 }
@@ -114,11 +113,16 @@ pub fn step() {
     }
 }
 
-/// A step at a word; none where the turn goes on only at those of memory that processes share, and this is not
-/// one.
+/// A step at a word, which is written or only read; none where the turn goes on only at those of memory that
+/// processes share, and this is not one.
 #[inline]
-pub fn step_at(word: usize) {
-    if takes_turns() && board().is_some_and(|board| !board.narrow.get() || shared_memory::has(word)) {
+pub fn step_at(word: usize, writes: bool) {
+    let counts = |board: &Board| match board.counted.get() {
+        Steps::All => true,
+        Steps::Shared => shared_memory::has(word),
+        Steps::Written => writes && shared_memory::has(word),
+    };
+    if takes_turns() && board().is_some_and(counts) {
         step();
     }
 }
