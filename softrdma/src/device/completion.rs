@@ -216,12 +216,15 @@ impl CompletionQueue {
         // Once around at most: whoever fills a queue with what cannot be true all the time keeps nobody here.
         let mut rounds = reader.capacity;
         loop {
-            let Reader { direct, own, capacity, .. } = reader;
+            let Reader { direct, own, own_first, capacity, .. } = reader;
             // What stands in the queue does not keep messages waiting for ever.
             has_message |= head.is_multiple_of(TURN) && direct.may_have_message();
             if has_message && direct.take_message(&self.device.endpoint, &reader.entries, head, own, take) {
                 taken += 1;
-            } else if is_next(first, head) && self.device.is_mine() && !own.is_first(head, *capacity) {
+            } else if is_next(first, head)
+                && self.device.is_mine()
+                && (own.lets_pass(own_first) || self.comes_before(own, &reader.entries, head, *capacity))
+            {
                 let Some(words) = reader.entries.at(head) else { break };
                 let may_be_late = !direct.is_empty() && (first >> 40) as u8 >= WcOpcode::Recv as u8;
                 let before = if may_be_late {
@@ -233,7 +236,8 @@ impl CompletionQueue {
                     Before::Taken => taken += 1,
                     Before::Waits => taken += self.take_own(own, 1, take),
                     Before::Nothing => {
-                        head = head.wrapping_add(1);
+                        // The next is seen for the first time.
+                        (head, *own_first) = (head.wrapping_add(1), None);
                         // Words that cannot be true were written by somebody else than a peer's engine.
                         if let Some((completion, leaves)) = self.read(first, words) {
                             if may_be_late {

@@ -5,6 +5,8 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::carrier::near::entries::Entries;
+use crate::carrier::near::number::place_of;
 use crate::carrier::near::own_ring::OwnReader;
 use crate::device::{CompletionQueue, Result};
 use crate::rules::completion::Completion;
@@ -26,6 +28,18 @@ impl CompletionQueue {
             taken += 1;
         }
         taken
+    }
+
+    /// Whether the next completion of the shared queue, of which so many were taken, is that of a message which
+    /// this process sent itself and was there before the oldest own completion: where both are of one request,
+    /// the message comes first, as on soft-RoCE. What others sent may answer that request.
+    #[cold]
+    pub(super) fn comes_before(&self, own: &OwnReader, entries: &Entries, head: u32, capacity: u32) -> bool {
+        let words = entries.at(head);
+        let src_qp =
+            words.and_then(|words| words.get(4)).map_or(0, |word| word.load(Ordering::Relaxed) as u32);
+        let own_slot = self.device.endpoint.segment.owner().slot();
+        place_of(src_qp).is_some_and(|(slot, _)| slot == own_slot) && !own.is_first(head, capacity)
     }
 
     /// One more queue completes here, with so many requests at a time.

@@ -32,6 +32,8 @@ pub(in crate::device) struct Reader {
     pub(in crate::device) direct: RingReaders,
     /// Own completions that do not stand in the queue.
     pub(super) own: OwnReader,
+    /// The count of own completions that come before the next one of the shared queue, once that was seen.
+    pub(super) own_first: Option<u32>,
 }
 
 impl Reader {
@@ -65,6 +67,7 @@ impl Reader {
             looks_at: LOOKS,
             idle: Idle::default(),
             direct: RingReaders::default(),
+            own_first: None,
             own: taken_own,
         })
     }
@@ -114,8 +117,8 @@ impl Reader {
 
     /// The queue is elsewhere now.
     pub(super) fn follow(&mut self, now: Self) {
-        let direct = std::mem::take(&mut self.direct);
-        *self = Self { direct, ..now };
+        let (direct, own_first) = (std::mem::take(&mut self.direct), self.own_first);
+        *self = Self { direct, own_first, ..now };
     }
 
     /// Where the entry with this count stands, in bytes from the start of the segment.
@@ -136,5 +139,7 @@ impl Reader {
         if let Some(word) = self.head_word.get().first() {
             self.head = word.load(Ordering::Relaxed) as u32;
         }
+        // Another may be next.
+        self.own_first = None;
     }
 }
