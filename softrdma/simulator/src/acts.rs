@@ -160,6 +160,9 @@ impl Thread<'_> {
             }
         }
         drop(sending);
+        for message in &list[..accepted] {
+            ledger.sent[*message].returned.set(board.now());
+        }
         if accepted == list.len() {
             return true;
         }

@@ -79,8 +79,9 @@ fn check_order(plan: &Plan, ledger: &Ledger, end: (usize, usize)) -> Result<(), 
     Ok(())
 }
 
-/// The completion of a request comes before whatever its receiver sent after it: where one thread posts and
-/// polls, and the request did not wait, so that no other carried it out.
+/// The completion of a request comes before whatever its receiver sent after it, and after the call that posted
+/// it had returned: where one thread posts and polls, and the request did not wait, so that no other carried it
+/// out.
 fn check_answers(plan: &Plan, ledger: &Ledger, place: usize, totals: &mut Totals) -> Result<(), String> {
     if plan.processes[place].threads > 1 {
         return Ok(());
@@ -106,7 +107,8 @@ fn check_answers(plan: &Plan, ledger: &Ledger, place: usize, totals: &mut Totals
             continue;
         }
         totals.answered += 1;
-        let answer = answers[to].filter(|answer| ledger.sent[*answer].posted.get() > arrived);
+        let known = arrived.max(sent.returned.get());
+        let answer = answers[to].filter(|answer| ledger.sent[*answer].posted.get() > known);
         if let Some(answer) = answer {
             return Err(format!(
                 "message {answer:x} comes before the completion of {number:x}, which it answers"

@@ -31,6 +31,8 @@ pub struct Sent {
     /// Completions that the receiver polled for it, and when the first of them.
     pub received: Cell<u32>,
     pub arrived: Cell<u64>,
+    /// When the call that posted it returned.
+    pub returned: Cell<u64>,
     /// The key that a window is bound with, which it is to invalidate, and whether it is bound.
     pub window: Cell<u32>,
     pub bound: Cell<bool>,
