@@ -52,13 +52,13 @@ impl Thread<'_> {
             Act::ResizeCq(cq) => {
                 let cq = &self.program.cqs[*cq];
                 let (small, large) = if self.program.plan.small_queues { (2, 4) } else { (512, 1024) };
-                let _ = cq.resize(if cq.cqe() > small { small } else { large });
-                Totals::add(&ledger.totals.resized, 1);
+                let resized = cq.resize(if cq.cqe() > small { small } else { large });
+                Totals::add(&ledger.totals.resized, u64::from(resized.is_ok()));
             }
             Act::ResizeSrq(srq) => {
                 let srq = &self.program.srqs[*srq];
-                let _ = srq.modify(None, Some(if srq.max_wr() > 16 { 16 } else { 32 }));
-                Totals::add(&ledger.totals.resized, 1);
+                let resized = srq.modify(None, Some(if srq.max_wr() > 16 { 16 } else { 32 }));
+                Totals::add(&ledger.totals.resized, u64::from(resized.is_ok()));
             }
         }
         true

@@ -9,7 +9,7 @@ use crate::carrier::near::peers::Remote;
 use crate::carrier::near::target::Target;
 use crate::queues::completion::Armed;
 use crate::queues::shared::{CqWord, Object, QpWord, Word};
-use crate::rules::verbs::{QpState, Status};
+use crate::rules::verbs::Status;
 use crate::shm::objects::View;
 
 /// A word of the target, and what it said.
@@ -30,8 +30,8 @@ impl Watched {
     }
 }
 
-/// See the module: a target in RTS, whose completion queue is where it was, and a key of its that messages may
-/// go to.
+/// See the module: a target in a state in which it receives, whose completion queue is where it was, and a key of
+/// its that messages may go to.
 #[derive(Debug)]
 pub(super) struct Prepared {
     /// State of the queue pair, generation of the completion queue, and the two words of the key.
@@ -48,18 +48,17 @@ unsafe impl Send for Prepared {}
 unsafe impl Sync for Prepared {}
 
 impl Prepared {
-    /// What stands there now, for a message that was just found to go to this key; `None` where the target is
-    /// not in RTS, or is the own process.
+    /// What stands there now, for a message to another process that was just found to go to this key, while the
+    /// target was in this state; `None` where that is not so any more.
     #[cold]
-    pub(super) fn new(target: &Target, view: &View<'_>, cq: u32, key: u32) -> Option<Self> {
+    pub(super) fn new(target: &Target, view: &View<'_>, cq: u32, key: u32, state: u64) -> Option<Self> {
         let remote = target.remote.clone();
         let seen = target.seen.borrow();
-        let [first, ended] = remote.keys().watched(seen.as_ref().filter(|_| !remote.is_own())?, key)?;
-        let state = view.word_at(Word::Qp(target.qp, QpWord::State))?;
+        let [first, ended] = remote.keys().watched(seen.as_ref()?, key)?;
+        let state = (view.word_at(Word::Qp(target.qp, QpWord::State))?, state);
         let (generation, then) = view.generation_of(Object::Cq(cq))?;
         let armed = view.word_at(Word::Cq(cq, CqWord::Armed))?;
         let watch = |(word, value): (&AtomicU64, u64)| Watched(word.into(), value);
-        let state = (state, QpState::Rts as u64);
         let watched = [state, (generation, then), first, ended].map(watch);
         let armed = watch((armed, 0));
         drop(seen);

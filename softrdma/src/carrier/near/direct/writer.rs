@@ -240,8 +240,10 @@ pub(crate) fn send(
             return Sent::NotTaken;
         }
     }
-    if length > 0 && !writer.prepared.as_ref().is_some_and(|prepared| prepared.holds(key)) {
-        writer.prepared = Prepared::new(target, &view, queues.cq, key);
+    // The own process's keys are looked up by another table, each time.
+    let can_prepare = length > 0 && !target.remote.is_own();
+    if can_prepare && !writer.prepared.as_ref().is_some_and(|prepared| prepared.holds(key)) {
+        writer.prepared = Prepared::new(target, &view, queues.cq, key, state);
     }
     let gathered = Gathered::new(room);
     let bytes = match wr.data {
@@ -268,13 +270,12 @@ fn write_long(
     send: &PlainSend,
 ) -> Option<bool> {
     let Sge { addr, length, lkey } = send.sge;
-    let in_use;
-    let from = if send.flags.has(SendFlags::INLINE) {
-        addr
+    let (from, _in_use) = if send.flags.has(SendFlags::INLINE) {
+        (addr, None)
     } else {
-        in_use = endpoint.keys.enter(lkey)?;
-        let _ = &in_use;
-        key_cache.find(&endpoint.keys, pd, lkey, addr, length, false)?.translate(addr)
+        let in_use = endpoint.keys.enter(lkey)?;
+        let entry = key_cache.find(&endpoint.keys, pd, lkey, addr, length, false)?;
+        (entry.translate(addr), Some(in_use))
     };
     Some(sender.send_long(ring, length, send.imm, |words, at| {
         let room = 8 * words.len() as u32;
