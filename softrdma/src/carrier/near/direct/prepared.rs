@@ -30,8 +30,8 @@ impl Watched {
     }
 }
 
-/// See the module: a target in a state in which it receives, whose completion queue is where it was, and a key of
-/// its that messages may go to.
+/// See the module: a target in a state in which it receives, whose completion queue is where it was, and a key
+/// of its that messages may go to.
 #[derive(Debug)]
 pub(super) struct Prepared {
     /// State of the queue pair, generation of the completion queue, and the two words of the key.
