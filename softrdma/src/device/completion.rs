@@ -241,7 +241,8 @@ impl CompletionQueue {
                         // Words that cannot be true were written by somebody else than a peer's engine.
                         if let Some((completion, leaves)) = self.read(first, words) {
                             if may_be_late {
-                                direct.passed(completion.qp_num);
+                                let Device { endpoint, pools, .. } = &*self.device;
+                                direct.passed(&completion, endpoint, pools);
                             }
                             take(&completion);
                             (taken, after) = (taken + 1, leaves);

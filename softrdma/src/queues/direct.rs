@@ -12,6 +12,7 @@
 //! |---|---|---|
 //! | [`DirectWord::Writer`] | the process that writes here, 0 when none does | the sender |
 //! | [`DirectWord::End`] | [`End`] | the owner |
+//! | [`DirectWord::Pool`] | where the [pool](crate::shm::pool) is for longer messages; 0 for none | the owner |
 //! | [`DirectWord::Credit`] | requests posted; bytes that each which waits takes in the high half | the owner |
 //! | [`DirectWord::Key`] | the key of the memory of all that wait; 0 for several | the owner |
 //! | [`DirectWord::Taken`] | slots taken, now and then | the owner |
@@ -19,7 +20,7 @@
 //!
 //! Word 0 of a slot: its count in bits 31..0, bytes of the message 47..32, flags from 48 on. Word 1: number
 //! of the message, immediate data in the high half. Then payload, which goes on behind word 0 of the slots
-//! that follow.
+//! that follow; or, of a message that is too long for that, the index of the buffer of the pool where it is.
 //!
 //! A message is there when word 0 of its first slot is, which is stored last. Nothing else is, so a sender
 //! that dies leaves nothing to repair: the message is there or not.
@@ -55,10 +56,11 @@ pub use way::Way;
 pub const HEADER_WORDS: u32 = 16;
 /// Words of a slot: a cache line.
 pub const SLOT_WORDS: u32 = 8;
-/// Most bytes of a message, in a ring [that is long enough](most_bytes): as many as travel in a completion
-/// entry. A message that finds the ring full goes the other way, and must not be in its buffer before older
-/// ones are that wait in the ring, which may have the same buffer.
+/// Most bytes of a message whose payload is in the ring, in one [that is long enough](most_bytes): as many as
+/// travel in a completion entry.
 pub const MAX_DIRECT: usize = super::completion::MAX_STAGED;
+/// Most bytes of a message whose payload is in a pool.
+pub const MAX_POOLED: u32 = 8192;
 /// Fewest slots of a ring, by powers of two.
 pub const MIN_SLOTS: u32 = 8;
 /// Words of payload in a message's first slot, and in each that follows.
@@ -75,6 +77,8 @@ const IMM: u64 = 1 << 48;
 const MIDST: u64 = 1 << 49;
 /// A message begins there.
 const START: u64 = 1 << 50;
+/// Its payload is in a pool.
+const POOLED: u64 = 1 << 51;
 
 /// A word in front of the slots.
 #[repr(u32)]
@@ -84,6 +88,8 @@ pub enum DirectWord {
     Writer = 0,
     /// [`End`].
     End = 1,
+    /// Offset of the pool.
+    Pool = 2,
     /// Requests posted, and bytes that each takes.
     Credit = 8,
     /// The key of their memory.
@@ -169,12 +175,22 @@ impl End {
 pub struct Arrived {
     /// Its number, and that of its receive request.
     pub number: u32,
-    /// Bytes of payload, at most [`MAX_DIRECT`].
+    /// Bytes of payload, at most [`MAX_DIRECT`], or [`MAX_POOLED`].
     pub bytes: u32,
+    /// The buffer of the pool where its payload is.
+    pub pooled: Option<u32>,
     /// Immediate data.
     pub imm: Option<u32>,
     /// Its first slot.
     count: u32,
+}
+
+impl Arrived {
+    /// Slots that it takes.
+    #[inline(always)]
+    fn slots(&self) -> u32 {
+        if self.pooled.is_some() { 1 } else { slots_of(self.bytes) }
+    }
 }
 
 /// The messages of a ring from one slot on.
@@ -197,27 +213,29 @@ impl Messages {
     #[inline(always)]
     fn peek(&self, memory: &impl Memory) -> Option<Arrived> {
         let word = |word| memory.load(slot_word(self.qp, self.slots, self.count, word));
-        self.read(word(0), || word(1))
+        self.read(word(0), word)
     }
 
-    /// The same, from the first two words of the slot.
+    /// The same, from the first word of the slot and others with their index.
     #[inline(always)]
-    fn read(&self, first: u64, second: impl FnOnce() -> u64) -> Option<Arrived> {
+    fn read(&self, first: u64, other: impl Fn(u32) -> u64) -> Option<Arrived> {
         if first as u32 != self.count.wrapping_add(1) {
             return None;
         }
         let bytes = (first >> 32) as u32 & 0xffff;
-        if first & (START | MIDST) != START || bytes > self.most {
+        let is_pooled = first & POOLED != 0;
+        if first & (START | MIDST) != START || bytes > if is_pooled { MAX_POOLED } else { self.most } {
             return None;
         }
-        let second = second();
+        let second = other(1);
         let imm = (first & IMM != 0).then_some((second >> 32) as u32);
-        Some(Arrived { number: second as u32, bytes, imm, count: self.count })
+        let pooled = is_pooled.then(|| other(2) as u32);
+        Some(Arrived { number: second as u32, bytes, pooled, imm, count: self.count })
     }
 
     fn next(&mut self, memory: &impl Memory) -> Option<Arrived> {
         let found = self.peek(memory)?;
-        self.count = self.count.wrapping_add(slots_of(found.bytes));
+        self.count = self.count.wrapping_add(found.slots());
         Some(found)
     }
 }

@@ -33,6 +33,14 @@ pub fn next_in_ring(memory: &impl Memory, qp: u32) -> Next {
     }
 }
 
+/// The request with this count of a queue pair's own ring, which a message has that its owner did not take yet.
+#[must_use]
+pub fn nth_in_ring(memory: &impl Memory, qp: u32, count: u32) -> Next {
+    let queue = Object::Qp(qp);
+    let slot = slot(count, memory.capacity(queue));
+    decode(memory.receive_words(queue), |word| memory.load(Word::Receive { queue, slot, word }))
+}
+
 /// The number and the first piece of memory of the request at the head of a queue pair's own ring, when there
 /// is one and it starts with memory, or has none. Behind the queue pair's lock.
 #[inline(always)]

@@ -15,6 +15,9 @@ pub trait Word {
     fn swap(&self, value: u64, order: Ordering) -> u64;
     /// As those of [`AtomicU64`].
     fn fetch_add(&self, value: u64, order: Ordering) -> u64;
+    /// Stores a value where another stood, as [`AtomicU64::compare_exchange`] with [`Ordering::AcqRel`]; whether it
+    /// did.
+    fn exchange_if(&self, was: u64, value: u64) -> bool;
     /// Orders what comes before with what comes after.
     fn fence(order: Ordering);
     /// Orders a read-modify-write operation with [`Ordering::SeqCst`] before the loads that follow.
@@ -39,6 +42,10 @@ impl Word for AtomicU64 {
     #[inline(always)]
     fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
         self.fetch_add(value, order)
+    }
+    #[inline(always)]
+    fn exchange_if(&self, was: u64, value: u64) -> bool {
+        self.compare_exchange(was, value, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
     #[inline(always)]
     fn fence(order: Ordering) {
@@ -146,6 +153,9 @@ impl Word for loom::sync::atomic::AtomicU64 {
     }
     fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
         self.fetch_add(value, order)
+    }
+    fn exchange_if(&self, was: u64, value: u64) -> bool {
+        self.compare_exchange(was, value, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
     fn fence(order: Ordering) {
         loom::sync::atomic::fence(order);

@@ -26,7 +26,7 @@ use crate::shm::objects::View;
 
 use super::attributes::{QP_WORDS, QpAttributes, load};
 use super::bytes::{self, Gathered, Use};
-use super::direct::{RingWriter, enter, is_settled, left};
+use super::direct::{RingWriter, enter, is_settled, left, move_older};
 use super::peers::Remote;
 use super::target::{Target, Targets};
 use super::windows::{bind, local_invalidate};
@@ -193,6 +193,7 @@ impl Call<'_, '_> {
         }
         let outcome = match (target.attributes, target.queues) {
             (Some(attributes), Some(queues)) => {
+                move_older(writer, self.out.endpoint, remote, &view, attributes.receive_pd)?;
                 let pd = target.xrc.map(|xrc| xrc.pd);
                 self.respond(remote, &view, &mut operation, target.qp_num, &attributes, queues, pd)?
             }

@@ -1,6 +1,6 @@
 //! What the owner of a direct ring promises to its sender.
 
-use super::{DirectWord, MAX_DIRECT, at, reached};
+use super::{DirectWord, MAX_POOLED, at, reached};
 use crate::queues::shared::Memory;
 
 /// What the requests have in common that were posted and are not completed: the least that fits, and the
@@ -35,11 +35,11 @@ fn alike(least: u32, key: u32) -> u64 {
     u64::from(least) | u64::from(key) << 32
 }
 
-/// What no request says: it has more than [`MAX_DIRECT`] bytes.
+/// What no request says: it has more than [`MAX_POOLED`] bytes.
 const UNLIKE: u64 = u64::MAX;
 
 impl Common {
-    const NONE: Self = Self { least: MAX_DIRECT as u32, key: None };
+    const NONE: Self = Self { least: MAX_POOLED, key: None };
 
     fn and(self, other: Self) -> Self {
         let key = match (self.key, other.key) {
@@ -71,7 +71,7 @@ impl Credit {
         key: u32,
         completed: impl FnOnce() -> u32,
     ) {
-        let least = bytes.min(MAX_DIRECT as u32);
+        let least = bytes.min(MAX_POOLED);
         if alike(least, key) != self.alike {
             self.add(memory, qp, Common { least, key: (bytes > 0).then_some(key) }, completed());
         }

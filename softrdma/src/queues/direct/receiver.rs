@@ -78,9 +78,9 @@ impl Receiver {
     /// slot for itself, its number is the next, and none was taken out before its turn. Its turn it is if no
     /// completions wait that are looked at afterwards.
     #[inline(always)]
-    pub fn plain(&self, first: u64, second: impl FnOnce() -> u64) -> Option<Arrived> {
-        let found = self.messages.read(first, second)?;
-        let is_plain = found.bytes <= SHORT && found.number == self.next;
+    pub fn plain(&self, first: u64, other: impl Fn(u32) -> u64) -> Option<Arrived> {
+        let found = self.messages.read(first, other)?;
+        let is_plain = found.bytes <= SHORT && found.pooled.is_none() && found.number == self.next;
         (is_plain && self.ahead.is_none() && self.end.is_none()).then_some(found)
     }
 
@@ -147,7 +147,7 @@ impl Receiver {
 
     #[inline(always)]
     fn go_on(&mut self, memory: &impl Memory, message: &Arrived) {
-        self.messages.count = message.count.wrapping_add(slots_of(message.bytes));
+        self.messages.count = message.count.wrapping_add(message.slots());
         let Messages { qp, slots, count, .. } = self.messages;
         if count.wrapping_sub(self.told) >= slots / 8 {
             self.told = count;
@@ -202,13 +202,14 @@ impl Receiver {
     /// How many messages wait.
     #[must_use]
     pub fn waiting(&self, memory: &impl Memory) -> u32 {
-        let mut messages = self.messages;
-        let mut waiting = 0;
-        while waiting < messages.slots && self.end != Some(messages.count) && messages.next(memory).is_some()
-        {
-            waiting += 1;
-        }
-        waiting
+        self.all(memory).count() as u32
+    }
+
+    /// The messages that wait, oldest first.
+    pub fn all<'a, M: Memory>(&self, memory: &'a M) -> impl Iterator<Item = Arrived> + use<'a, M> {
+        let (mut messages, end) = (self.messages, self.end);
+        // As many as there can be at a time: others may come meanwhile.
+        (0..messages.slots).map_while(move |_| if end == Some(messages.count) { None } else { messages.next(memory) })
     }
 
     /// How many requests of a queue pair are taken by the messages of a ring, at least, where it took
@@ -226,6 +227,12 @@ impl Receiver {
             left -= 1;
         }
         number
+    }
+
+    /// Whether it was closed.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.end.is_some()
     }
 
     /// Whether it was closed, and all of its messages are taken.

@@ -1,8 +1,8 @@
 //! The sender of a direct ring.
 
 use super::{
-    DirectWord, End, FIRST, IMM, MIDST, MIN_SLOTS, MORE, Messages, SHORT_WORDS, SLOT_WORDS, START, at,
-    reached, slot_word, slots_of,
+    DirectWord, End, FIRST, IMM, MAX_DIRECT, MAX_POOLED, MIDST, MIN_SLOTS, MORE, Messages, POOLED,
+    SHORT_WORDS, SLOT_WORDS, START, at, reached, slot_word, slots_of,
 };
 use crate::queues::deliver::entry_word;
 use crate::queues::shared::Memory;
@@ -22,7 +22,7 @@ pub struct Message<'a> {
 pub struct Sender {
     pub(super) qp: u32,
     slots: u32,
-    /// [`most_bytes`] of so many slots.
+    /// [`most_bytes`] of so many slots, or [`MAX_POOLED`].
     most: u32,
     /// Slots written so far.
     pub(super) count: u32,
@@ -53,7 +53,7 @@ impl Sender {
         // may stand what a sender had begun that died.
         for back in 1..=slots / 2 {
             let last = Messages { count: messages.count.wrapping_sub(back), ..messages };
-            if let Some(found) = last.peek(memory).filter(|found| slots_of(found.bytes) == back)
+            if let Some(found) = last.peek(memory).filter(|found| found.slots() == back)
                 && reached(found.number.wrapping_add(1), number)
             {
                 number = found.number.wrapping_add(1);
@@ -74,7 +74,7 @@ impl Sender {
                 return None;
             }
         }
-        let end = self.count.wrapping_add(slots_of(bytes));
+        let end = self.count.wrapping_add(slots_for(bytes));
         if end.wrapping_sub(self.taken) > self.slots {
             self.taken = memory.load(at(self.qp, DirectWord::Taken)) as u32;
             if end.wrapping_sub(self.taken) > self.slots {
@@ -97,8 +97,29 @@ impl Sender {
     /// many bytes to which a request was promised; `None` where something else is missing.
     #[must_use]
     pub fn full_at(&self, bytes: u32) -> Option<u32> {
-        let end = self.count.wrapping_add(slots_of(bytes));
+        let end = self.count.wrapping_add(slots_for(bytes));
         (self.is_promised(bytes) && end.wrapping_sub(self.taken) > self.slots).then_some(self.taken)
+    }
+
+    /// There is a pool: longer messages go this way, too.
+    pub fn has_pool(&mut self) {
+        self.most = MAX_POOLED;
+    }
+
+    /// Number of the next message, and of its receive request.
+    #[must_use]
+    #[inline(always)]
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Sends a message whose payload is in this buffer of the pool, as [`Sender::send_short`] one that has so few
+    /// bytes.
+    pub fn send_pooled(&mut self, memory: &impl Memory, buffer: u32, bytes: u32, imm: Option<u32>) -> bool {
+        let words = [self.header(imm), u64::from(buffer)];
+        memory.store_all(slot_word(self.qp, self.slots, self.count, 1), &words);
+        self.publish(memory, 1, bytes, flag(imm) | POOLED);
+        memory.load(at(self.qp, DirectWord::End)) == 0
     }
 
     /// Sends a message of at most [`SHORT`] bytes, for which [there is room](Sender::has_room): as [`Send`],
@@ -114,7 +135,7 @@ impl Sender {
         words[0] = self.header(imm);
         // All of the slot, which is quicker than to count.
         memory.store_all(slot_word(self.qp, self.slots, self.count, 1), words);
-        self.publish(memory, bytes, imm.is_some());
+        self.publish(memory, slots_of(bytes), bytes, flag(imm));
         memory.load(at(self.qp, DirectWord::End)) == 0
     }
 
@@ -137,7 +158,7 @@ impl Sender {
         words[1] = self.header(imm);
         fill(&mut words[2..], 0);
         memory.store_all(slot_word(self.qp, self.slots, self.count, 1), &words[1..]);
-        self.publish(memory, bytes, imm.is_some());
+        self.publish(memory, slots_of(bytes), bytes, flag(imm));
         memory.load(at(self.qp, DirectWord::End)) == 0
     }
 
@@ -149,11 +170,10 @@ impl Sender {
 
     /// The message is there from now on. Nothing of what the caller does afterwards comes before.
     #[inline(always)]
-    fn publish(&mut self, memory: &impl Memory, bytes: u32, has_imm: bool) {
-        let flags = if has_imm { IMM } else { 0 };
+    fn publish(&mut self, memory: &impl Memory, slots: u32, bytes: u32, flags: u64) {
         let first = u64::from(self.count.wrapping_add(1)) | u64::from(bytes) << 32 | START | flags;
         memory.publish(slot_word(self.qp, self.slots, self.count, 0), first);
-        self.count = self.count.wrapping_add(slots_of(bytes));
+        self.count = self.count.wrapping_add(slots);
         self.number = self.number.wrapping_add(1);
     }
 
@@ -173,6 +193,18 @@ impl Sender {
             End::At(end) => Some(reached(end, self.count)),
         }
     }
+}
+
+/// Slots of a message of so many bytes, the longer ones of which go by a pool.
+#[inline(always)]
+fn slots_for(bytes: u32) -> u32 {
+    if bytes > MAX_DIRECT as u32 { 1 } else { slots_of(bytes) }
+}
+
+/// Flags of a message with this immediate data.
+#[inline(always)]
+fn flag(imm: Option<u32>) -> u64 {
+    if imm.is_some() { IMM } else { 0 }
 }
 
 /// A message on its way, for which [there is room](Sender::has_room): `true` when it is there; `false` when
@@ -234,7 +266,8 @@ impl<'s, 'a> Send<'s, 'a> {
     #[inline(always)]
     fn publish(&mut self, memory: &impl Memory) -> Progress<bool> {
         let Message { bytes, imm } = self.message;
-        self.sender.publish(memory, bytes.len() as u32, imm.is_some());
+        let length = bytes.len() as u32;
+        self.sender.publish(memory, slots_of(length), length, flag(imm));
         then!(self, memory, SendStep::Look, self.look(memory))
     }
 

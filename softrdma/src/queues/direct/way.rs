@@ -49,6 +49,11 @@ impl Way {
         (self.knows == Knows::All).then_some(&mut self.sender)
     }
 
+    /// [`Sender::has_pool`]
+    pub fn has_pool(&mut self) {
+        self.sender.has_pool();
+    }
+
     /// Whether what goes the other way need not [say](Way::enter) how many requests were taken. `takes`: it
     /// uses one up.
     ///

@@ -1,5 +1,7 @@
 //! The bytes of a small message, taken from the sender's memory before its target is held.
 
+use std::sync::atomic::AtomicU64;
+
 use crate::queues::completion::MAX_STAGED;
 use crate::rules::keys::check_local;
 use crate::rules::receive::Sge;
@@ -129,4 +131,24 @@ pub(crate) fn gather_words(words: &mut [u64], addr: u64, length: u32) {
         unsafe { std::ptr::copy_nonoverlapping(from.add(8 * whole), bytes.as_mut_ptr(), rest) };
         *word = u64::from_ne_bytes(bytes);
     }
+}
+
+/// The same of many bytes, at once; whether there are words for them.
+#[inline(always)]
+pub(crate) fn gather_many(words: &[AtomicU64], addr: u64, length: u32) -> bool {
+    let length = length as usize;
+    if length > size_of_val(words) {
+        return false;
+    }
+    // SAFETY: as in `Gathered::take_from`. The words are in a mapping that is shared with their reader, who looks at
+    // them after it was told that they are there: only a hostile process does so meanwhile, or writes there, and
+    // bytes are all that it sees and changes.
+    unsafe {
+        std::ptr::copy_nonoverlapping(
+            std::ptr::with_exposed_provenance::<u8>(addr as usize),
+            words.as_ptr().cast::<u8>().cast_mut(),
+            length,
+        );
+    }
+    true
 }

@@ -18,8 +18,8 @@ mod pin;
 mod place;
 mod transfer;
 
-pub(crate) use gather::{Gathered, gather_words};
+pub(crate) use gather::{Gathered, gather_many, gather_words};
 pub(crate) use pin::{Use, look_again, lookup, pin};
 pub use place::place;
-pub(crate) use place::{place_again, place_pieces};
-pub(crate) use transfer::{answer, atomic, into_receive, transfer_used, with_local, word};
+pub(crate) use place::{place_again, place_many, place_pieces};
+pub(crate) use transfer::{answer, atomic, into_receive, into_taken, transfer_used, with_local, word};

@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::queues::completion::MAX_STAGED;
 use crate::rules::keys::check_local;
+use crate::shm::copy::Span;
 use crate::shm::keys::Entry;
 
-use super::transfer::write;
+use super::transfer::{write, write_from};
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::key_cache::KeyCache;
 
@@ -75,6 +76,31 @@ pub(crate) fn place_pieces<'a>(
         done += count;
     }
     (done == bytes).then_some(())
+}
+
+/// As [`place_again`], of many bytes.
+pub(crate) fn place_many(
+    endpoint: &Endpoint,
+    key_cache: &mut KeyCache,
+    pd: u32,
+    (addr, lkey): (u64, u32),
+    payload: &[AtomicU64],
+    bytes: u32,
+) -> Option<()> {
+    let _in_use = endpoint.keys.enter(lkey)?;
+    let payload = payload.get(..bytes.div_ceil(8) as usize)?;
+    let from = Span { addr: payload.as_ptr().expose_provenance() as u64, len: bytes.into() };
+    let known = key_cache.find(&endpoint.keys, pd, lkey, addr, bytes, true);
+    let entry = match known {
+        Some(entry) => *entry,
+        None => {
+            let (entry, _) = endpoint.keys.hold(lkey)?;
+            check_local(Some(&entry.key), pd, addr, bytes, true).ok()?;
+            entry
+        }
+    };
+    // SAFETY: there are so many words.
+    unsafe { write_from(endpoint, &entry, addr, from) }.ok()
 }
 
 /// Copies so many bytes.

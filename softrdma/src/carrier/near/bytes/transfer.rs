@@ -123,19 +123,34 @@ fn local<'a, const MOST: usize>(
 /// The memory is not there.
 #[inline]
 pub(crate) fn write(endpoint: &Endpoint, entry: &Entry, addr: u64, bytes: &[u8]) -> Result<(), MoveError> {
+    let from = Span { addr: bytes.as_ptr().expose_provenance() as u64, len: bytes.len() as u64 };
+    // SAFETY: the bytes are there.
+    unsafe { write_from(endpoint, entry, addr, from) }
+}
+
+/// As [`write()`], from a range of this process's memory that others may write meanwhile.
+///
+/// # Safety
+/// The range is there, and its provenance is exposed.
+#[inline]
+pub(super) unsafe fn write_from(
+    endpoint: &Endpoint,
+    entry: &Entry,
+    addr: u64,
+    from: Span,
+) -> Result<(), MoveError> {
     let addr = entry.translate(addr);
     if !entry.is_in_place() {
-        let here = [Span { addr: bytes.as_ptr() as u64, len: bytes.len() as u64 }];
-        return within(endpoint, Direction::Write, &here, &[Span { addr, len: bytes.len() as u64 }]);
+        return within(endpoint, Direction::Write, &[from], &[Span { addr, len: from.len }]);
     }
     // SAFETY: the program gave this memory to the device to write: its key is in use by the caller, who looked
     // it up with the right to write and the range. It was there when it was registered, and registered memory
-    // counts as mapped. No Rust reference to it is live in this crate.
+    // counts as mapped. No Rust reference to it is live in this crate. The range by the contract.
     unsafe {
         std::ptr::copy_nonoverlapping(
-            bytes.as_ptr(),
+            std::ptr::with_exposed_provenance::<u8>(from.addr as usize),
             std::ptr::with_exposed_provenance_mut::<u8>(addr as usize),
-            bytes.len(),
+            from.len as usize,
         );
     }
     Ok(())
@@ -178,6 +193,18 @@ pub(crate) fn answer(endpoint: &Endpoint, sges: &[Sge], value: u64) -> Result<()
         rest = later;
     }
     Ok(())
+}
+
+/// Moves a payload that waits for a receive request of the target to its buffers.
+pub(crate) fn into_taken(
+    endpoint: &Endpoint,
+    remote: &Remote,
+    here: &[Span],
+    pd: u32,
+    receive: &ReceiveRequest,
+) -> Result<(), MoveError> {
+    let (origin, used) = (Origin { wr_id: receive.wr_id, ..Origin::NONE }, here.iter().map(|span| span.len).sum());
+    scatter::<MAX_SGE>(endpoint, remote, origin, pd, receive, used, here)
 }
 
 /// Moves a send's payload into buffers of the target, of which only so many bytes are used.

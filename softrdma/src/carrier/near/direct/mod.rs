@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | this | the memory of rings, and the owner's part of one |
+//! | `pools`, `pooled` | payload of longer messages: the owner's memory for it, and the initiator's side |
 //! | `reader` | messages taken from rings and completions from the shared queue, in order |
 //! | `writer` | the initiator's side |
 //!
@@ -12,12 +13,14 @@
 //! the queue pair is reset or ends; in ERR it is closed, and what is in it is handed out before what was
 //! flushed.
 
+mod pooled;
+mod pools;
 mod prepared;
 mod reader;
 mod writer;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use ironverbs_os::growth::{TryPush, try_arc};
 
@@ -32,13 +35,17 @@ use crate::carrier::near::attributes::Place;
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::key_cache::KeyCache;
 
+use pools::Pool;
+pub(crate) use pools::Pools;
 pub(crate) use reader::{Before, RingReader, RingReaders};
-pub(crate) use writer::{RingWriter, enter, is_settled, left, send, send_prepared, wake, was_delivered};
+pub(crate) use writer::{RingWriter, enter, is_settled, left, move_older, send, send_prepared, wake, was_delivered};
 
 /// Slots of a ring.
 const SLOTS: u32 = 64;
 /// Most rings of a completion queue: a poll looks at each.
 pub(crate) const MOST: usize = 8;
+/// Looks for room in a full ring, or pool, before a message goes another way: some microseconds.
+const LOOKS: u32 = 150;
 /// Most rings that wait for their writers to leave.
 const RESTING: usize = 256;
 
@@ -85,6 +92,8 @@ impl Rings {
 pub(crate) struct Direct {
     pub(crate) place: Place,
     ring: HeldWords,
+    /// The pool of its writer, once that sent a longer message.
+    pool: OnceLock<Arc<Pool>>,
     qp: u32,
     pd: u32,
     /// Receive requests of the queue pair that are completed, as far as was polled.
@@ -104,7 +113,8 @@ impl Direct {
             return None;
         };
         let (completed, freed, is_over) = (head.into(), head.into(), false.into());
-        let made = try_arc(Self { place, ring, qp, pd, completed, freed, is_over });
+        let pool = OnceLock::new();
+        let made = try_arc(Self { place, ring, pool, qp, pd, completed, freed, is_over });
         made.inspect_err(|_| rings.give_back(place)).ok()
     }
 
@@ -116,6 +126,24 @@ impl Direct {
     #[inline(always)]
     pub(crate) fn completed(&self) -> u32 {
         self.completed.load(Ordering::Acquire)
+    }
+
+    /// Whether the process that writes there lives.
+    #[cold]
+    fn is_written(&self, endpoint: &Endpoint) -> bool {
+        let word = self.ring().load(Word::Direct { qp: self.qp, word: DirectWord::Writer as u32 });
+        Owner::from_word(word).is_some_and(|writer| endpoint.segment.lives(writer))
+    }
+
+    /// Longer messages come by the pool of its writer from now on, where there is one.
+    #[cold]
+    pub(super) fn open_pool(&self, endpoint: &Endpoint, pools: &Pools) {
+        let ring = self.ring();
+        let word = |word| Word::Direct { qp: self.qp, word: word as u32 };
+        let writer = Owner::from_word(ring.load(word(DirectWord::Writer)));
+        if let Some(pool) = writer.and_then(|writer| pools.of(endpoint, writer)) {
+            ring.store(word(DirectWord::Pool), self.pool.get_or_init(|| pool).at);
+        }
     }
 
     /// All requests before these two counts are completed, or taken with what their messages brought.

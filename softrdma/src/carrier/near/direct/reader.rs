@@ -14,14 +14,15 @@ use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::entries::{Entries, not_placed};
 use crate::carrier::near::key_cache::KeyCache;
 use crate::carrier::near::own_ring::OwnReader;
-use crate::queues::direct::{Arrived, Close, Receiver, SLOT_WORDS};
+use crate::queues::direct::{Arrived, Close, MAX_DIRECT, MAX_POOLED, Receiver, SLOT_WORDS};
 use crate::queues::shared::slot;
 use crate::queues::transaction::{Machine as _, Progress};
 use crate::rules::completion::Completion;
 use crate::rules::verbs::{Status, WcFlags, WcOpcode};
 use crate::shm::objects::{DirectRing, HeldWords};
+use crate::shm::pool::{Tag, Taken, forget, free, take};
 
-use super::{Direct, MOST};
+use super::{Direct, MOST, Pools};
 
 /// A ring that messages are taken from.
 #[derive(Debug)]
@@ -113,9 +114,8 @@ impl RingReader {
         let slot = self.ring.get().get(self.watched.0 as usize..).and_then(|words| words.first_chunk());
         let Some::<&[AtomicU64; SLOT_WORDS as usize]>(slot) = slot else { return false };
         let first = slot[0].load(Ordering::Acquire);
-        let Some(message) = self.receiver.plain(first, || slot[1].load(Ordering::Relaxed)) else {
-            return false;
-        };
+        let other = |word: u32| slot.get(word as usize).map_or(0, |word| word.load(Ordering::Relaxed));
+        let Some(message) = self.receiver.plain(first, other) else { return false };
         // Looked at after the message was seen: what stands there, or completed here, comes first.
         if next.load(Ordering::Acquire) as u32 == head.wrapping_add(1) || !own.lets_pass(&mut self.own_first)
         {
@@ -157,7 +157,8 @@ impl RingReader {
         Some(self.receiver.behind())
     }
 
-    /// Moves the payload of a message to the buffer of its request; its completion.
+    /// Moves the payload of a message to the buffer of its request; its completion. `None` where its sender moves
+    /// it just now.
     #[inline(always)]
     fn deliver(&mut self, endpoint: &Endpoint, message: &Arrived) -> Option<Completion> {
         let ring = DirectRing::of(&self.ring);
@@ -182,15 +183,17 @@ impl RingReader {
         if message.bytes > 0 {
             let length_key = if word(1) > 0 { word(3) } else { 0 };
             let (addr, length, lkey) = (word(2), length_key as u32, (length_key >> 32) as u32);
-            let is_placed = message.bytes <= length
-                && match self.receiver.piece(message) {
-                    Some((first, words)) => {
-                        let (payload, bytes) = (ring.words(first, words), message.bytes as usize);
-                        let (key_cache, pd) = (&mut self.key_cache, self.direct.pd);
-                        bytes::place_again(endpoint, key_cache, pd, (addr, lkey), payload, bytes).is_some()
-                    }
-                    None => self.place(endpoint, message, addr, lkey),
-                };
+            let fits = message.bytes <= length;
+            let is_placed = match self.receiver.piece(message) {
+                _ if message.pooled.is_some() => self.place_pooled(endpoint, message, (addr, lkey), fits)?,
+                _ if !fits => false,
+                Some((first, words)) => {
+                    let (payload, bytes) = (ring.words(first, words), message.bytes as usize);
+                    let (key_cache, pd) = (&mut self.key_cache, self.direct.pd);
+                    bytes::place_again(endpoint, key_cache, pd, (addr, lkey), payload, bytes).is_some()
+                }
+                None => self.place(endpoint, message, addr, lkey),
+            };
             if !is_placed {
                 completion = not_placed(&completion);
             }
@@ -205,6 +208,45 @@ impl RingReader {
         let pieces = self.receiver.pieces(message).map(|(first, words)| ring.words(first, words));
         let (key_cache, pd) = (&mut self.key_cache, self.direct.pd);
         bytes::place_pieces(endpoint, key_cache, pd, (addr, lkey), pieces, message.bytes).is_some()
+    }
+
+    /// Moves a payload that is in the pool, unless its sender did, and frees its buffer; whether it is where it
+    /// belongs. `None` where its sender moves it just now.
+    #[inline(never)]
+    fn place_pooled(
+        &mut self,
+        endpoint: &Endpoint,
+        message: &Arrived,
+        to: (u64, u32),
+        fits: bool,
+    ) -> Option<bool> {
+        let direct = &*self.direct;
+        let pool = direct.pool.get().zip(message.pooled);
+        let words = pool.and_then(|(pool, buffer)| pool.words.state(buffer).zip(pool.words.payload(buffer)));
+        let Some((state, payload)) = words else { return Some(false) };
+        let awaited = || !self.receiver.is_closed() && direct.is_written(endpoint);
+        let is_placed = match take(state, Tag::new(direct.qp, message.number), awaited) {
+            Taken::NotYet => return None,
+            // Nobody honest sent that.
+            Taken::Nothing => return Some(false),
+            Taken::Moved => true,
+            Taken::Whole => {
+                let (key_cache, pd, bytes) = (&mut self.key_cache, direct.pd, message.bytes);
+                fits && bytes::place_many(endpoint, key_cache, pd, to, payload, bytes).is_some()
+            }
+        };
+        free(state);
+        Some(is_placed)
+    }
+
+    /// Gives the buffers of messages back that nobody takes any more.
+    fn forget_pooled(&self) {
+        let Some(pool) = self.direct.pool.get() else { return };
+        for message in self.receiver.all(&DirectRing::of(&self.ring)) {
+            if let Some(state) = message.pooled.and_then(|buffer| pool.words.state(buffer)) {
+                forget(state, Tag::new(self.direct.qp, message.number));
+            }
+        }
     }
 
     /// Who posts receive requests learns how many are completed.
@@ -223,7 +265,7 @@ pub(crate) enum Before {
     Nothing,
     /// A message, which was handed out.
     Taken,
-    /// A message, before which own completions come.
+    /// A message, before which own completions come, or whose payload is not there yet.
     Waits,
 }
 
@@ -302,6 +344,8 @@ impl RingReaders {
             Before::Waits
         } else if self.hand_out(endpoint, place, &message, take) {
             Before::Taken
+        } else if message.pooled.is_some() {
+            Before::Waits
         } else {
             Before::Nothing
         }
@@ -353,12 +397,18 @@ impl RingReaders {
         Some((place, found))
     }
 
-    /// A completion of a receive request was taken from the shared queue.
+    /// A completion of a receive request was taken from the shared queue. Where it could have come by a pool, there
+    /// is one from now on.
     #[inline(never)]
-    pub(crate) fn passed(&mut self, qp_num: u32) {
-        if let Some(reader) = self.all.iter_mut().find(|reader| reader.qp_num == qp_num) {
+    pub(crate) fn passed(&mut self, completion: &Completion, endpoint: &Endpoint, pools: &Pools) {
+        let is_its = |reader: &&mut RingReader| reader.qp_num == completion.qp_num;
+        if let Some(reader) = self.all.iter_mut().find(is_its) {
             reader.receiver.passed();
             reader.publish_completed();
+            let is_long = (MAX_DIRECT as u32 + 1..=MAX_POOLED).contains(&completion.byte_len);
+            if is_long && completion.status == Status::Success && reader.direct.pool.get().is_none() {
+                reader.direct.open_pool(endpoint, pools);
+            }
         }
     }
 
@@ -383,6 +433,7 @@ impl RingReaders {
 
     /// Forgets a ring, and the messages in it that nobody polled.
     pub(crate) fn remove(&mut self, direct: &Direct) {
+        self.of(direct).into_iter().for_each(|ring| ring.forget_pooled());
         self.all.retain(|ring| !std::ptr::eq(&*ring.direct, direct));
         self.first = 0;
     }

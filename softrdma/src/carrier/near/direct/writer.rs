@@ -12,27 +12,29 @@ use crate::carrier::near::bytes::{self, Gathered};
 use crate::carrier::near::completion_order::CompletionOrder;
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::key_cache::KeyCache;
+use crate::carrier::near::peers::Remote;
 use crate::carrier::near::target::Target;
 use crate::carrier::outgoing::Outgoing;
 use crate::carrier::started::Sent;
 use crate::carrier::wr::{Data, PlainSend, Sge};
 use crate::queues::completion::{Armed, MAX_STAGED, Notify};
-use crate::queues::direct::{MAX_DIRECT, Message, SHORT, SHORT_WORDS, Send, Sender, Way};
+use crate::queues::direct::{MAX_DIRECT, MAX_POOLED, Message, SHORT, SHORT_WORDS, Send, Sender, Way};
 use crate::queues::shared::{CqWord, Events, Memory, Object, QpWord, Word};
 use crate::queues::transaction::LockError;
 use crate::queues::transaction::{Machine as _, Progress};
 use crate::queues::transport::{Operation, Transport, acquire};
 use crate::rules::keys::check_local;
 use crate::rules::verbs::{Access, Event, Opcode, QpState, QpType, SendFlags, Status};
+use crate::shm::keys::InUse;
 use crate::shm::objects::{DirectRing, HeldWords, Lane, View};
 use crate::shm::segment::Segment;
 
+use super::LOOKS;
+use super::pooled::PoolWriter;
 use super::prepared::Prepared;
 
 /// How often a completion queue is looked for that was moved just then.
 const TRIES: u32 = 3;
-/// Looks for room in a full ring before a message goes another way: some microseconds.
-const LOOKS: u32 = 150;
 
 /// A peer's ring that a queue pair writes.
 #[derive(Debug)]
@@ -45,6 +47,8 @@ pub(crate) struct RingWriter {
     /// How many slots were taken when room was looked for in vain: its owner does not poll.
     in_vain: Option<u32>,
     segment: Arc<Segment>,
+    /// The pool for longer messages.
+    pool: Option<PoolWriter>,
     /// What the last message went by, for the next.
     prepared: Option<Prepared>,
 }
@@ -71,7 +75,8 @@ impl RingWriter {
             return None;
         }
         let (way, key_cache) = (Way::new(sender), KeyCache::default());
-        Some(Self { place, ring: words, way, key_cache, in_vain: None, segment, prepared: None })
+        let (in_vain, pool, prepared) = (None, None, None);
+        Some(Self { place, ring: words, way, key_cache, in_vain, segment, pool, prepared })
     }
 
     /// Whether [`send_prepared`] is worth a try.
@@ -155,6 +160,25 @@ pub(crate) fn left(writer: &mut Option<RingWriter>) {
     }
 }
 
+/// Before a message goes another way, behind the lock of the queue pair, and is moved at once: moves older ones that
+/// wait in the pool, whose requests are of this domain.
+///
+/// # Errors
+/// As those of [`PoolWriter::move_all`].
+#[inline(always)]
+pub(crate) fn move_older(
+    writer: &mut Option<RingWriter>,
+    endpoint: &Endpoint,
+    remote: &Remote,
+    memory: &impl Memory,
+    pd: u32,
+) -> Result<(), LockError> {
+    match writer.as_mut().and_then(|writer| writer.pool.as_mut()) {
+        Some(pool) => pool.move_all(endpoint, remote, memory, pd),
+        None => Ok(()),
+    }
+}
+
 /// Rings where that is asked for, with the own completion queue kept from then on.
 fn notify(view: &View<'_>, mut notify: Notify, order: &CompletionOrder<'_>) -> Result<(), LockError> {
     let mut operation = Operation::new(view);
@@ -185,10 +209,11 @@ pub(crate) fn send(
     let length = request.length;
     let Some(writer) = ring_writer else { return Sent::NotTaken };
     let imm = (wr.opcode == Opcode::SendWithImm).then_some(wr.imm_or_key);
-    if length > MAX_DIRECT as u64 {
+    let Some(target) = target else { return Sent::NotTaken };
+    let is_long = length > MAX_DIRECT as u64;
+    if is_long && (length > MAX_POOLED.into() || !find_pool(writer, target)) {
         return Sent::NotTaken;
     }
-    let Some(target) = target else { return Sent::NotTaken };
     let ring = DirectRing::of(&writer.ring);
     let (Some(queues), Some(attributes)) = (&target.queues, &target.attributes) else {
         return Sent::NotTaken;
@@ -241,9 +266,20 @@ pub(crate) fn send(
         }
     }
     // The own process's keys are looked up by another table, each time.
-    let can_prepare = length > 0 && !target.remote.is_own();
+    let is_own = target.remote.is_own();
+    let can_prepare = length > 0 && !is_own;
     if can_prepare && !writer.prepared.as_ref().is_some_and(|prepared| prepared.holds(key)) {
         writer.prepared = Prepared::new(target, &view, queues.cq, key, state);
+    }
+    if is_long {
+        let Some(send) = PlainSend::of(wr) else { return Sent::NotTaken };
+        let RingWriter { way, pool, key_cache, .. } = writer;
+        let (Some(sender), Some(pool)) = (way.known_sender(), pool) else { return Sent::NotTaken };
+        return match write_pooled(sender, &ring, pool, key_cache, endpoint, from.pd, &send, !is_own) {
+            Some(true) => Sent::Done(is_armed()),
+            Some(false) => Sent::Unclear,
+            None => Sent::NotTaken,
+        };
     }
     let gathered = Gathered::new(room);
     let bytes = match wr.data {
@@ -258,6 +294,56 @@ pub(crate) fn send(
     Sent::Done(is_armed())
 }
 
+/// Finds the pool that the target tells of, once; whether there is one.
+#[inline(always)]
+fn find_pool(writer: &mut RingWriter, target: &Target) -> bool {
+    if writer.pool.is_none() {
+        writer.pool = PoolWriter::find(&target.remote.host, &DirectRing::of(&writer.ring), target.qp);
+        if writer.pool.is_some() {
+            writer.way.has_pool();
+        }
+    }
+    writer.pool.is_some()
+}
+
+/// Where the bytes of a message are, in use while the second lives; `None` where they may not be sent, or may not
+/// be there.
+#[inline(always)]
+fn source<'a>(
+    key_cache: &mut KeyCache,
+    endpoint: &'a Endpoint,
+    pd: u32,
+    send: &PlainSend,
+) -> Option<(u64, Option<InUse<'a>>)> {
+    let Sge { addr, length, lkey } = send.sge;
+    if send.flags.has(SendFlags::INLINE) {
+        return Some((addr, None));
+    }
+    let in_use = endpoint.keys.enter(lkey)?;
+    let entry = key_cache.find(&endpoint.keys, pd, lkey, addr, length, false)?;
+    Some((entry.translate(addr), Some(in_use)))
+}
+
+/// Writes a message whose payload goes to the pool, where there is room for it; whether it is there for certain.
+/// `None` as [`write_long`], and where there is no room.
+#[inline(never)]
+fn write_pooled(
+    sender: &mut Sender,
+    ring: &DirectRing<'_>,
+    pool: &mut PoolWriter,
+    key_cache: &mut KeyCache,
+    endpoint: &Endpoint,
+    pd: u32,
+    send: &PlainSend,
+    waits: bool,
+) -> Option<bool> {
+    let length = send.sge.length;
+    let (from, _in_use) = source(key_cache, endpoint, pd, send)?;
+    let buffer = pool.take(sender.number(), length, waits)?;
+    bytes::gather_many(pool.payload(buffer)?, from, length);
+    Some(sender.send_pooled(ring, buffer, length, send.imm))
+}
+
 /// Writes a message of several slots, for which there is room; whether it is there for certain. `None` where
 /// its memory may not be sent, or may not be there.
 #[inline(never)]
@@ -269,14 +355,8 @@ fn write_long(
     pd: u32,
     send: &PlainSend,
 ) -> Option<bool> {
-    let Sge { addr, length, lkey } = send.sge;
-    let (from, _in_use) = if send.flags.has(SendFlags::INLINE) {
-        (addr, None)
-    } else {
-        let in_use = endpoint.keys.enter(lkey)?;
-        let entry = key_cache.find(&endpoint.keys, pd, lkey, addr, length, false)?;
-        (entry.translate(addr), Some(in_use))
-    };
+    let length = send.sge.length;
+    let (from, _in_use) = source(key_cache, endpoint, pd, send)?;
     Some(sender.send_long(ring, length, send.imm, |words, at| {
         let room = 8 * words.len() as u32;
         bytes::gather_words(words, from.wrapping_add(at.into()), length.saturating_sub(at).min(room));
@@ -287,7 +367,7 @@ fn write_long(
 /// the way of nearly all of them.
 #[inline(always)]
 pub(crate) fn send_prepared(writer: &mut RingWriter, endpoint: &Endpoint, pd: u32, send: &PlainSend) -> Sent {
-    let RingWriter { ring, way, key_cache, prepared, .. } = writer;
+    let RingWriter { ring, way, key_cache, prepared, pool, .. } = writer;
     let (Some(prepared), Some(sender)) = (prepared, way.known_sender()) else { return Sent::NotTaken };
     let (ring, Sge { addr, length, lkey }) = (DirectRing::of(ring), send.sge);
     let Some(key) = sender.has_room(&ring, length) else { return Sent::NotTaken };
@@ -296,7 +376,12 @@ pub(crate) fn send_prepared(writer: &mut RingWriter, endpoint: &Endpoint, pd: u3
         return Sent::NotTaken;
     }
     if length > SHORT {
-        let is_there = write_long(sender, &ring, key_cache, endpoint, pd, send);
+        let is_there = match pool {
+            Some(pool) if length > MAX_DIRECT as u32 => {
+                write_pooled(sender, &ring, pool, key_cache, endpoint, pd, send, true)
+            }
+            _ => write_long(sender, &ring, key_cache, endpoint, pd, send),
+        };
         return is_there.map_or(Sent::NotTaken, |there| {
             if there { Sent::Done(prepared.is_armed(solicited)) } else { Sent::Unclear }
         });
@@ -353,6 +438,11 @@ pub(crate) fn was_delivered(writer: &mut Option<RingWriter>, target: Option<&Tar
         Err(_) => return None,
     }
     let was_delivered = writer.way.was_delivered(&ring);
+    if was_delivered == Some(false)
+        && let Some(pool) = &writer.pool
+    {
+        pool.take_back();
+    }
     view.unlock(qp);
     was_delivered.or_else(|| (!target.remote.lives()).then_some(false))
 }

@@ -1,0 +1,200 @@
+//! The sender's side of a pool: the buffers of its messages, as long as they wait.
+
+use std::hint::spin_loop;
+
+use crate::carrier::near::bytes;
+use crate::carrier::near::endpoint::Endpoint;
+use crate::carrier::near::peers::Remote;
+use crate::queues::direct::DirectWord;
+use crate::queues::receive::nth_in_ring;
+use crate::queues::shared::{Memory, Word};
+use crate::queues::transaction::LockError;
+use crate::rules::receive::Next;
+use crate::shm::copy::Span;
+use crate::shm::objects::{DirectRing, Host};
+use crate::shm::pool::{BUFFERS, Begun, PoolWords, Tag, begin, claim, end, give_back, is_over};
+
+use super::LOOKS;
+
+/// Most buffers that the messages of one queue pair have at a time: some are left for others.
+const MOST: u32 = 32;
+/// Looks for the end of a copy that the owner makes just now, some tens of microseconds: it is of [`MAX_POOLED`]
+/// bytes at most.
+///
+/// [`MAX_POOLED`]: crate::queues::direct::MAX_POOLED
+const PATIENT: u32 = 2000;
+
+/// A message whose payload is in the pool.
+#[derive(Debug, Clone, Copy, Default)]
+struct Waiting {
+    number: u32,
+    buffer: u32,
+    bytes: u32,
+}
+
+/// See the module: of one queue pair, whose target has this index.
+#[derive(Debug)]
+pub(super) struct PoolWriter {
+    words: PoolWords,
+    qp: u32,
+    /// Its messages that were not over when that was looked at, by their count.
+    waiting: [Waiting; MOST as usize],
+    first: u32,
+    next: u32,
+    /// The buffer that is free, most likely.
+    likely: u32,
+    /// The first message when room was looked for in vain: its owner does not poll.
+    in_vain: Option<u32>,
+}
+
+impl PoolWriter {
+    /// For the pool that a ring tells of, if it does.
+    #[cold]
+    pub(super) fn find(host: &Host, ring: &DirectRing<'_>, qp: u32) -> Option<Self> {
+        let at = ring.load(Word::Direct { qp, word: DirectWord::Pool as u32 });
+        let hold = || PoolWords::hold(host, at);
+        let words = (at != 0).then(hold)?.or_else(|| {
+            host.refresh();
+            hold()
+        })?;
+        let waiting = [Waiting::default(); MOST as usize];
+        Some(Self { words, qp, waiting, first: 0, next: 0, likely: 0, in_vain: None })
+    }
+
+    /// The oldest message that waits.
+    #[inline(always)]
+    fn oldest(&self) -> Option<&Waiting> {
+        if self.first == self.next { None } else { self.waiting.get((self.first % MOST) as usize) }
+    }
+
+    /// Forgets the oldest messages that are over.
+    #[inline(always)]
+    fn forget_over(&mut self) {
+        while let Some(Waiting { number, buffer, .. }) = self.oldest().copied() {
+            if self.words.state(buffer).is_some_and(|word| !is_over(word, Tag::new(self.qp, number))) {
+                return;
+            }
+            self.likely = buffer;
+            self.first = self.first.wrapping_add(1);
+        }
+    }
+
+    /// Takes a buffer for the message with this number, and notes that it waits there with so many bytes. Waits for
+    /// one a moment as long as the owner takes messages, if `waits`.
+    #[inline(always)]
+    pub(super) fn take(&mut self, number: u32, bytes: u32, waits: bool) -> Option<u32> {
+        let buffer = match self.find_free(number) {
+            None if waits => self.await_free(number)?,
+            found => found?,
+        };
+        *self.waiting.get_mut((self.next % MOST) as usize)? = Waiting { number, buffer, bytes };
+        self.next = self.next.wrapping_add(1);
+        Some(buffer)
+    }
+
+    #[inline(always)]
+    fn find_free(&mut self, number: u32) -> Option<u32> {
+        self.forget_over();
+        if self.next.wrapping_sub(self.first) == MOST {
+            return None;
+        }
+        let tag = Tag::new(self.qp, number);
+        let found = (0..BUFFERS).map(|n| (self.likely + n) % BUFFERS).find(|buffer| {
+            self.words.state(*buffer).is_some_and(|word| claim(word, tag))
+        })?;
+        self.likely = found;
+        Some(found)
+    }
+
+    #[inline(never)]
+    fn await_free(&mut self, number: u32) -> Option<u32> {
+        let oldest = self.oldest()?.number;
+        if self.in_vain == Some(oldest) {
+            return None;
+        }
+        for _ in 0..LOOKS {
+            spin_loop();
+            if self.oldest().is_none_or(|now| now.number != oldest) {
+                return self.find_free(number);
+            }
+            self.forget_over();
+        }
+        self.in_vain = Some(oldest);
+        None
+    }
+
+    /// Where the payload of a message goes.
+    #[inline(always)]
+    pub(super) fn payload(&self, buffer: u32) -> Option<&[std::sync::atomic::AtomicU64]> {
+        self.words.payload(buffer)
+    }
+
+    /// The last message came after the end of the ring, and goes another way.
+    #[cold]
+    pub(super) fn take_back(&self) {
+        let last = self.next.wrapping_sub(1);
+        if let Some(Waiting { number, buffer, .. }) = self.waiting.get((last % MOST) as usize)
+            && let Some(word) = self.words.state(*buffer)
+        {
+            give_back(word, Tag::new(self.qp, *number));
+        }
+    }
+
+    /// Moves the payload of all messages that wait to their receive requests, behind the lock of the target: what
+    /// follows is moved there at once, and must not be there before. `pd`: the domain of the requests.
+    ///
+    /// # Errors
+    /// [`LockError::Held`]: the owner moves one just now, and does not go on.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn move_all(
+        &mut self,
+        endpoint: &Endpoint,
+        remote: &Remote,
+        memory: &impl Memory,
+        pd: u32,
+    ) -> Result<(), LockError> {
+        self.forget_over();
+        while let Some(waiting) = self.oldest().copied() {
+            let tag = Tag::new(self.qp, waiting.number);
+            let Some(word) = self.words.state(waiting.buffer) else { return Ok(()) };
+            let mut looks = 0;
+            let begun = loop {
+                match begin(word, tag) {
+                    Begun::Owners if looks < PATIENT => {
+                        looks += 1;
+                        spin_loop();
+                    }
+                    begun => break begun,
+                }
+            };
+            match begun {
+                Begun::Over => {}
+                Begun::Owners => return Err(LockError::Held),
+                Begun::Mine => {
+                    let is_moved = self.move_one(endpoint, remote, memory, pd, &waiting);
+                    end(word, tag, is_moved);
+                    if !is_moved {
+                        return Ok(());
+                    }
+                }
+            }
+            self.forget_over();
+        }
+        Ok(())
+    }
+
+    fn move_one(
+        &self,
+        endpoint: &Endpoint,
+        remote: &Remote,
+        memory: &impl Memory,
+        pd: u32,
+        waiting: &Waiting,
+    ) -> bool {
+        let Some(payload) = self.words.payload(waiting.buffer) else { return false };
+        let Next::Request(receive) = nth_in_ring(memory, self.qp, waiting.number) else { return false };
+        let here = [Span { addr: payload.as_ptr() as u64, len: waiting.bytes.into() }];
+        bytes::into_taken(endpoint, remote, &here, pd, &receive).is_ok()
+    }
+}
