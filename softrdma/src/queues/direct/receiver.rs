@@ -209,7 +209,8 @@ impl Receiver {
     pub fn all<'a, M: Memory>(&self, memory: &'a M) -> impl Iterator<Item = Arrived> + use<'a, M> {
         let (mut messages, end) = (self.messages, self.end);
         // As many as there can be at a time: others may come meanwhile.
-        (0..messages.slots).map_while(move |_| if end == Some(messages.count) { None } else { messages.next(memory) })
+        (0..messages.slots)
+            .map_while(move |_| if end == Some(messages.count) { None } else { messages.next(memory) })
     }
 
     /// How many requests of a queue pair are taken by the messages of a ring, at least, where it took

@@ -190,7 +190,7 @@ fn what_waits_says_what_all_requests_have_in_common() {
         pair.receiver.passed();
     }
     pair.post(1 << 20, 8);
-    assert_eq!(seen(&pair), (7, MAX_DIRECT as u64, 8));
+    assert_eq!(seen(&pair), (7, MAX_POOLED.into(), 8));
 }
 
 #[test]

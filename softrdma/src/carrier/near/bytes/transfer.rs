@@ -203,7 +203,8 @@ pub(crate) fn into_taken(
     pd: u32,
     receive: &ReceiveRequest,
 ) -> Result<(), MoveError> {
-    let (origin, used) = (Origin { wr_id: receive.wr_id, ..Origin::NONE }, here.iter().map(|span| span.len).sum());
+    let (origin, used) =
+        (Origin { wr_id: receive.wr_id, ..Origin::NONE }, here.iter().map(|span| span.len).sum());
     scatter::<MAX_SGE>(endpoint, remote, origin, pd, receive, used, here)
 }
 

@@ -38,7 +38,9 @@ use crate::carrier::near::key_cache::KeyCache;
 use pools::Pool;
 pub(crate) use pools::Pools;
 pub(crate) use reader::{Before, RingReader, RingReaders};
-pub(crate) use writer::{RingWriter, enter, is_settled, left, move_older, send, send_prepared, wake, was_delivered};
+pub(crate) use writer::{
+    RingWriter, enter, is_settled, left, move_older, send, send_prepared, wake, was_delivered,
+};
 
 /// Slots of a ring.
 const SLOTS: u32 = 64;

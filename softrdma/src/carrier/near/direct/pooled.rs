@@ -99,9 +99,9 @@ impl PoolWriter {
             return None;
         }
         let tag = Tag::new(self.qp, number);
-        let found = (0..BUFFERS).map(|n| (self.likely + n) % BUFFERS).find(|buffer| {
-            self.words.state(*buffer).is_some_and(|word| claim(word, tag))
-        })?;
+        let found = (0..BUFFERS)
+            .map(|n| (self.likely + n) % BUFFERS)
+            .find(|buffer| self.words.state(*buffer).is_some_and(|word| claim(word, tag)))?;
         self.likely = found;
         Some(found)
     }

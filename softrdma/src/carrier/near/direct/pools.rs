@@ -33,7 +33,8 @@ impl Pools {
         }
         let segment = &endpoint.segment;
         // Only the list has it: no ring says any more that a message is there.
-        let is_left = |(owner, pool): &(Owner, Arc<Pool>)| Arc::strong_count(pool) == 1 && !segment.lives(*owner);
+        let is_left =
+            |(owner, pool): &(Owner, Arc<Pool>)| Arc::strong_count(pool) == 1 && !segment.lives(*owner);
         if let Some(place) = all.iter().position(is_left) {
             let (owner, pool) = &mut all[place];
             segment.memory().clear(pool.at, POOL_BYTES).ok()?;
