@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use softrdma::device::{Attributes, Copying, Device, Settings, WindowType, Wr};
+use softrdma::queues::direct::DirectWord;
 use softrdma::queues::shared::{CqWord, Memory as _, Object, QpWord, Word, slot};
 use softrdma::rules::keys::Bind;
 use softrdma::rules::receive::Sge;
@@ -248,13 +249,14 @@ impl Scene {
     fn send(&self, length: usize, settled: bool, mut lie: impl FnMut(bool)) -> (Status, Option<usize>) {
         self.connect();
         if settled {
-            // The first message shows the ring in which the next ones come.
-            let first = Sge { addr: self.memory.addr(LOCAL), length: 8, lkey: self.keys[2] };
+            // The first message shows the ring in which the next ones come, and the pool.
+            let first = Sge { addr: self.memory.addr(LOCAL), length: 4000, lkey: self.keys[2] };
             self.end.qp.post_receive(0, &[first]).unwrap();
-            self.other.send(1, 0, 8);
+            self.other.send(1, 0, length);
             self.outcome();
             while self.end.try_poll().is_some() {}
-            self.memory.fill(LOCAL, &[CONTENT[LOCAL / PAGE]; 8]);
+            self.memory.fill(LOCAL, &[CONTENT[LOCAL / PAGE]; PAGE]);
+            self.spoiled.refresh().unwrap();
         }
         let buffer = Sge { addr: self.memory.addr(LOCAL), length: 4000, lkey: self.keys[2] };
         self.end.qp.post_receive(1, &[buffer]).unwrap();
@@ -444,25 +446,30 @@ enum Part {
     Request,
     /// The ring in which small ones come.
     Ring,
+    /// The state of the buffer where the payload of a longer one is.
+    Pool,
     /// Its completion, or the one before it.
     Completion,
     /// What the victim set of the queue pair.
     Attributes,
 }
 
-const PARTS: [(Part, u32); 4] =
-    [(Part::Request, 8), (Part::Ring, 40), (Part::Completion, 20), (Part::Attributes, 8)];
+const PARTS: [(Part, u32); 5] =
+    [(Part::Request, 8), (Part::Ring, 40), (Part::Pool, 1), (Part::Completion, 20), (Part::Attributes, 8)];
 
 /// A word of the part, where it stands now.
 fn word_of(view: &Host, part: Part, word: u32) -> Option<u64> {
     let (queue, cq) = (Object::Qp(0), 0);
+    // Where it is, in lines, stands beside the XRC domain; 0 where there is none.
+    let packed = view.load(Word::Attribute { object: queue, word: 4 }) >> 32;
+    let ring = (packed > 0).then_some((packed & 0xfff_ffff) << 6);
     let last = |tail: Word, object| slot((view.load(tail) as u32).wrapping_sub(1), view.capacity(object));
     view.offset(match part {
         Part::Request => Word::Receive { queue, slot: last(Word::Qp(0, QpWord::Tail), queue), word },
-        Part::Ring => {
-            // Where it is, in lines, stands beside the XRC domain; 0 where there is none.
-            let packed = view.load(Word::Attribute { object: queue, word: 4 }) >> 32;
-            return (packed > 0).then(|| ((packed & 0xfff_ffff) << 6) + 8 * u64::from(word));
+        Part::Ring => return ring.map(|ring| ring + 8 * u64::from(word)),
+        Part::Pool => {
+            let pool = view.hold(ring? + 8 * DirectWord::Pool as u64, 1)?.get()[0].load(Ordering::Relaxed);
+            return (pool > 0).then(|| pool + 8 * u64::from(word));
         }
         Part::Completion => Word::Entry { cq, slot: last(Word::Cq(cq, CqWord::Tail), Object::Cq(cq)), word },
         Part::Attributes => Word::Attribute { object: queue, word },
@@ -471,7 +478,7 @@ fn word_of(view: &Host, part: Part, word: u32) -> Option<u64> {
 
 /// Spoils each word that stands in the segment for a message, before it comes and before it is taken; how many
 /// lies about each part were noticed.
-fn spoil_messages(scene: &Scene, length: usize) -> [usize; 4] {
+fn spoil_messages(scene: &Scene, length: usize) -> [usize; 5] {
     let view = Host::of_peer(scene.liar.clone(), scene.spoiled.clone());
     let honest = scene.send(length, true, |_| {});
     assert_eq!(honest, (Status::Success, Some(LOCAL)));
@@ -496,7 +503,8 @@ fn spoil_messages(scene: &Scene, length: usize) -> [usize; 4] {
             .flat_map(|word| values.map(|value| (word, value)))
             .flat_map(|(word, value)| [false, true].map(|late| (word, value, late)))
         {
-            let came = scene.send(length, part == Part::Ring, |now| {
+            let by_ring = matches!(part, Part::Ring | Part::Pool);
+            let came = scene.send(length, by_ring, |now| {
                 let place = word_of(&view, part, word).filter(|_| now == late);
                 let place = place.and_then(|at| scene.spoiled.memory().u64(at).ok());
                 place.into_iter().for_each(|place| place.store(value, Ordering::Relaxed));
@@ -525,9 +533,8 @@ fn messages_that_others_spoil_land_in_no_memory_that_is_closed() {
             while scene.send(length, false, |_| {}).0 != Status::Success {}
             let noticed = spoil_messages(&scene, length);
             println!("group {group}, sealed {sealed:?}, {length} bytes: {noticed:?}");
-            // Large ones come in no ring and have no payload beside their completion, and there are no rings in
-            // a group.
-            let expected = [true, length < 256 && !group, length < 256, true];
+            // Longer ones have no payload beside their completion, and there are no rings in a group.
+            let expected = [true, !group, length > 256 && !group, length < 256, true];
             assert_eq!(noticed.map(|lies| lies > 0), expected, "parts of which a lie was noticed");
         }
     }

@@ -13,6 +13,9 @@ super::suite! {
     a_connection_that_breaks_flushes_what_no_message_took,
     requests_that_take_a_receive_request_and_others_come_in_order,
     requests_are_posted_while_nobody_polls_as_many_by_either_way,
+    what_waits_in_the_pool_is_in_its_buffer_before_younger_messages,
+    a_read_finds_the_message_that_was_sent_before,
+    as_many_longer_messages_wait_as_there_are_requests,
     datagrams_go_to_whom_they_are_for_whatever_ring_was_found,
     an_unreliable_queue_pair_does_not_reach_a_reliable_one_by_a_ring,
     an_answer_comes_behind_the_completion_of_what_it_answers,
@@ -132,6 +135,95 @@ pub fn requests_are_posted_while_nobody_polls_as_many_by_either_way(carrier: Car
             assert_eq!(other.memory.word(8 * n), n as u64);
         }
         assert_eq!(other.try_poll(), None);
+    }
+}
+
+/// Sends a first message that is longer than what a ring takes, behind which there is a pool for the next ones.
+fn open_pool(one: &End, other: &End) {
+    other.receive(0, 0, LONG);
+    one.send(0, 0, LONG);
+    one.done(0);
+    other.done(0);
+}
+
+pub fn what_waits_in_the_pool_is_in_its_buffer_before_younger_messages(carrier: Carrier) {
+    const SIZES: [usize; 13] = [300, 8192, 512, 20_000, 4096, 201, 9_000, 8192, 8193, 700, 700, 30_000, 600];
+    let (_fabric, _nodes, one, other) = pair(carrier, QpType::Rc);
+    open_pool(&one, &other);
+    let mut mark = 0u8;
+    for round in 0..SIZES.len() {
+        let sizes = || SIZES.iter().cycle().skip(round).take(SIZES.len()).copied();
+        // One buffer for all.
+        (0..SIZES.len()).for_each(|n| other.receive(n as u64, 0, 30_000));
+        let first = mark;
+        let (mut expected, mut marks) = (vec![0; 30_000], Vec::new());
+        for (n, size) in sizes().enumerate() {
+            mark = mark.wrapping_add(1);
+            one.memory.fill(0, &vec![mark; size]);
+            expected[..size].fill(mark);
+            marks.push(mark);
+            one.send(n as u64, 0, size);
+            one.done(n as u64);
+        }
+        for (n, size) in sizes().enumerate() {
+            assert_eq!(other.done(n as u64).byte_len as usize, size, "round {round}");
+            // Its own bytes, or those of a younger one.
+            let is_later = |byte: u8| byte.wrapping_sub(first) >= marks[n].wrapping_sub(first);
+            assert!(other.memory.bytes(0, size).into_iter().all(is_later), "round {round}, message {n}");
+        }
+        let longest = 30_000;
+        assert!(other.memory.bytes(0, longest) == expected, "round {round}");
+    }
+}
+
+pub fn a_read_finds_the_message_that_was_sent_before(carrier: Carrier) {
+    let (_fabric, _nodes, one, other) = pair(carrier, QpType::Rc);
+    open_pool(&one, &other);
+    let remote = (other.memory.addr(0), other.region.rkey);
+    for (n, length) in (1u8..).zip([201, 4096, 8192, 8193]) {
+        one.memory.fill(0, &vec![n; length]);
+        other.receive(1, 0, length);
+        one.send(1, 0, length);
+        one.remote(2, Opcode::RdmaRead, 16 << 10, length, remote);
+        one.done(1);
+        one.done(2);
+        assert!(one.memory.bytes(16 << 10, length) == vec![n; length], "{length}");
+        other.done(1);
+        assert!(other.memory.bytes(0, length) == vec![n; length], "{length}");
+    }
+}
+
+pub fn as_many_longer_messages_wait_as_there_are_requests(carrier: Carrier) {
+    const COUNT: usize = 150;
+    let fabric = carrier();
+    let [here, there] = fabric.pair();
+    let ends = || {
+        let [one, other] =
+            [&here, &there].map(|node| node.deep_end(QpType::Rc, &node.cq(512, None, 1), COUNT as u32));
+        connect_ends(&one, &other);
+        open_pool(&one, &other);
+        (one, other)
+    };
+    // More than a pool has buffers, of one connection and of several.
+    for pairs in [vec![ends()], vec![ends(), ends(), ends()]] {
+        for _ in 0..3 {
+            for (one, other) in &pairs {
+                for n in 0..COUNT {
+                    other.receive(n as u64, 400 * n, 400);
+                    one.memory.fill(0, &[n as u8 + 1; 400]);
+                    one.send(n as u64, 0, 201 + n);
+                    one.done(n as u64);
+                }
+            }
+            for (_, other) in &pairs {
+                for n in 0..COUNT {
+                    assert_eq!(other.done(n as u64).byte_len as usize, 201 + n);
+                    let expected = [vec![n as u8 + 1; 201 + n], vec![0; 199 - n]].concat();
+                    assert!(other.memory.bytes(400 * n, 400) == expected, "message {n}");
+                }
+                other.memory.fill(0, &[0; 400 * COUNT]);
+            }
+        }
     }
 }
 
