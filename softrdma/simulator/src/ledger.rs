@@ -43,6 +43,8 @@ pub struct Sent {
 pub struct Receive {
     /// Process, queue, and whether that is a shared one.
     pub queue: Cell<(usize, usize, bool)>,
+    /// The buffer that it has.
+    pub buffer: Cell<usize>,
     pub status: Cell<Option<Status>>,
     pub forgotten: Cell<bool>,
 }

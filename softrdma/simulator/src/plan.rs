@@ -12,6 +12,9 @@ pub type End = (usize, usize);
 /// Words that a receive buffer has.
 pub const BUFFER_WORDS: u64 = 60;
 
+/// Fewest words of a message that travels in no ring and no completion entry.
+const LONG: u64 = 26;
+
 /// What a queue pair is made as, and connected.
 #[derive(Clone, Debug)]
 pub struct QpPlan {
@@ -27,6 +30,9 @@ pub struct QpPlan {
     /// The shared receive queue of the XRC domain that is its peer's, by number.
     pub xrc_srq: Option<usize>,
     pub sq_sig_all: bool,
+    /// All of its receive requests have the same memory, and all messages to it are longer than what travels in a
+    /// ring or a completion entry.
+    pub one_buffer: bool,
     /// No receive request is ever posted for it.
     pub starved: bool,
     /// It stays in RTR.
@@ -198,6 +204,7 @@ fn new_qp(random: &Random, process: &mut ProcessPlan, qp_type: QpType, small: bo
         srq,
         xrc_srq: None,
         sq_sig_all: random.once_in(4),
+        one_buffer: sends && random.once_in(3),
         starved: srq.is_none() && !matches!(qp_type, QpType::XrcRecv) && random.once_in(12),
         waits: false,
         max_recv_wr: random.pick(&[2, 4, 8]),
@@ -289,7 +296,8 @@ fn act(
                 if random.once_in(3) { (1 + random.below(3), random.below(4) > 0) } else { (0, false) };
             let sends = sends || all_send && !random.once_in(4);
             let list = (0..=more).map(|_| {
-                messages.push(new_message(random, &qp, from, to, sends));
+                let one_buffer = processes[to.0].qps[to.1].one_buffer;
+                messages.push(new_message(random, &qp, from, to, sends, one_buffer));
                 messages.len() - 1
             });
             let list: Vec<_> = list.collect();
@@ -312,8 +320,10 @@ fn act(
     }
 }
 
-fn new_message(random: &Random, qp: &QpPlan, from: End, to: End, sends: bool) -> Message {
+fn new_message(random: &Random, qp: &QpPlan, from: End, to: End, sends: bool, one_buffer: bool) -> Message {
     let opcode = match qp.qp_type {
+        // Its number does not stand in its memory alone, where another may have come since.
+        _ if one_buffer && sends => Opcode::SendWithImm,
         _ if sends => random.pick(&[Opcode::Send, Opcode::SendWithImm]),
         QpType::Ud => random.pick(&[Opcode::Send, Opcode::SendWithImm]),
         QpType::Uc => {
@@ -338,6 +348,9 @@ fn new_message(random: &Random, qp: &QpPlan, from: End, to: End, sends: bool) ->
         Opcode::CmpAndSwp | Opcode::FetchAndAdd | Opcode::AtomicWrite => 1,
         // Longer than any receive buffer.
         _ if bad == 0 => BUFFER_WORDS + 1,
+        Opcode::Send | Opcode::SendWithImm | Opcode::SendWithInv if one_buffer => {
+            LONG + random.below(BUFFER_WORDS - LONG)
+        }
         // Two slots of a direct ring.
         Opcode::Send | Opcode::SendWithImm if qp.qp_type != QpType::Ud && random.once_in(6) => {
             7 + random.below(3)

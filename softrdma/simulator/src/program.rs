@@ -43,6 +43,8 @@ pub struct Program<'a> {
     pub ended_early: Vec<Cell<bool>>,
     /// A thread posts a receive request.
     posts: Vec<Cell<bool>>,
+    /// The buffer of all receive requests of a queue pair that has one.
+    first_buffers: Vec<Cell<Option<usize>>>,
 }
 
 // SAFETY: one thread of all processes runs at a time; the ledger's and the board's cells are read and written
@@ -164,7 +166,22 @@ impl<'a> Program<'a> {
             })
             .collect();
         let [ended_early, posts] = [(); 2].map(|()| vec![Cell::new(false); own.qps.len()]);
-        Self { board, ledger, plan, me, node, region, channels, cqs, srqs, qps, ended_early, posts }
+        let first_buffers = vec![Cell::new(None); own.qps.len()];
+        Self {
+            board,
+            ledger,
+            plan,
+            me,
+            node,
+            region,
+            channels,
+            cqs,
+            srqs,
+            qps,
+            ended_early,
+            posts,
+            first_buffers,
+        }
     }
 
     pub fn own(&self, qp: usize) -> &'a QpPlan {
@@ -229,14 +246,29 @@ impl<'a> Program<'a> {
         posted
     }
 
+    /// The buffer of all requests of a queue pair: that of the first one.
+    fn first_buffer(&self, queue: usize, index: usize) -> usize {
+        let first = self.first_buffers[queue].get().unwrap_or(index);
+        self.first_buffers[queue].set(Some(first));
+        first
+    }
+
     fn post_next(&self, queue: usize, shared: bool) -> Result<(), Rejected> {
         let index = self.ledger.posted.get();
         if index == RECEIVES {
             self.board.violated("too many receive requests for the ledger");
         }
         let random = &self.board.random;
-        let buffer = std::ptr::from_ref(&self.ledger.buffers[index]) as u64;
-        let split = if random.once_in(3) { random.below(BUFFER_WORDS) } else { BUFFER_WORDS } as u32 * 8;
+        let one_buffer = !shared && self.plan.processes[self.me].qps[queue].one_buffer;
+        let place = if one_buffer { self.first_buffer(queue, index) } else { index };
+        self.ledger.receives[index].buffer.set(place);
+        let buffer = std::ptr::from_ref(&self.ledger.buffers[place]) as u64;
+        let split = if random.once_in(if one_buffer { 20 } else { 3 }) {
+            random.below(BUFFER_WORDS)
+        } else {
+            BUFFER_WORDS
+        } as u32
+            * 8;
         let sge = |from: u32, to: u32| Sge {
             addr: buffer + u64::from(from),
             length: to - from,

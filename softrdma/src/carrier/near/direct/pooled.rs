@@ -11,6 +11,7 @@ use crate::queues::shared::{Memory, Word};
 use crate::queues::transaction::LockError;
 use crate::rules::receive::Next;
 use crate::shm::copy::Span;
+use crate::shm::memory::prefetch_to_write;
 use crate::shm::objects::{DirectRing, Host};
 use crate::shm::pool::{BUFFERS, Begun, PoolWords, Tag, begin, claim, end, give_back, is_over};
 
@@ -71,7 +72,10 @@ impl PoolWriter {
     #[inline(always)]
     fn forget_over(&mut self) {
         while let Some(Waiting { number, buffer, .. }) = self.oldest().copied() {
-            if self.words.state(buffer).is_some_and(|word| !is_over(word, Tag::new(self.qp, number))) {
+            let Some(word) = self.words.state(buffer) else { return };
+            // Most likely it is over, and taken for the next message.
+            prefetch_to_write(word);
+            if !is_over(word, Tag::new(self.qp, number)) {
                 return;
             }
             self.likely = buffer;
