@@ -322,8 +322,6 @@ fn act(
 
 fn new_message(random: &Random, qp: &QpPlan, from: End, to: End, sends: bool, one_buffer: bool) -> Message {
     let opcode = match qp.qp_type {
-        // Its number does not stand in its memory alone, where another may have come since.
-        _ if one_buffer && sends => Opcode::SendWithImm,
         _ if sends => random.pick(&[Opcode::Send, Opcode::SendWithImm]),
         QpType::Ud => random.pick(&[Opcode::Send, Opcode::SendWithImm]),
         QpType::Uc => {
@@ -342,15 +340,18 @@ fn new_message(random: &Random, qp: &QpPlan, from: End, to: End, sends: bool, on
             Opcode::AtomicWrite,
         ]),
     };
+    let opcode = match opcode {
+        // Its number is not in its memory alone, where another may have come since.
+        Opcode::Send | Opcode::SendWithInv if one_buffer => Opcode::SendWithImm,
+        opcode => opcode,
+    };
     // Most of a connection's end it.
     let bad = random.below(if sends { 600 } else { 60 });
     let words = match opcode {
         Opcode::CmpAndSwp | Opcode::FetchAndAdd | Opcode::AtomicWrite => 1,
         // Longer than any receive buffer.
         _ if bad == 0 => BUFFER_WORDS + 1,
-        Opcode::Send | Opcode::SendWithImm | Opcode::SendWithInv if one_buffer => {
-            LONG + random.below(BUFFER_WORDS - LONG)
-        }
+        Opcode::SendWithImm if one_buffer => LONG + random.below(BUFFER_WORDS - LONG),
         // Two slots of a direct ring.
         Opcode::Send | Opcode::SendWithImm if qp.qp_type != QpType::Ud && random.once_in(6) => {
             7 + random.below(3)
