@@ -2,7 +2,9 @@
 //!
 //! Such a thread takes a processor from the one that it waits for. After some tens of microseconds it gives way
 //! at every 64th poll (`sched_yield`), which lets a thread in that waits for the same processor, but none that
-//! waits for another. So after two milliseconds, while processors are short, it sleeps for a moment instead.
+//! waits for another. So after two milliseconds, while processors are short, it sleeps for a moment instead: an
+//! idle processor fetches a thread that waits for another one. Who has slept so sleeps soon the next time, as
+//! long as processors were short not long ago; while it sleeps they may seem not to be.
 //!
 //! A thread that polls several queues finds nothing in some while it works for others: it does not sleep as
 //! long as it finds something anywhere. Who finds what is counted only while processors are short.
@@ -17,6 +19,10 @@ use super::Result;
 
 /// Nanoseconds of polls in vain, and of counting, before a thread sleeps.
 const LONG: u64 = 1_000_000;
+/// The same for a thread that has slept so.
+const SOON: u64 = 50_000;
+/// For how long it has, after processors were short.
+const KEEPS: u64 = 100_000_000;
 /// Numbers to which threads are spread. Two that meet in one are each taken for finding what the other does.
 const THREADS: usize = 64;
 
@@ -66,6 +72,8 @@ pub(super) struct Idle {
     since: u64,
     /// What the polling thread had found anywhere then.
     found: u32,
+    /// Until when the thread sleeps [`SOON`] (as `since`).
+    soon_until: u64,
 }
 
 impl Idle {
@@ -77,18 +85,26 @@ impl Idle {
     /// Whether the calling thread, which has polled the queue in vain for long, should sleep; to be asked every
     /// now and then while it does. `now` is the time in nanoseconds, `short` says whether processors are.
     pub(super) fn is_long(&mut self, finders: &Finders, now: u64, short: impl FnOnce(u64) -> bool) -> bool {
+        let found = || finders.of_this_thread().load(Ordering::Relaxed);
+        let sleeps_soon = now < self.soon_until;
         if self.since == 0 {
             self.since = now;
+            if sleeps_soon {
+                self.found = found();
+            }
         }
-        if now.saturating_sub(self.since) < LONG {
+        if now.saturating_sub(self.since) < if sleeps_soon { SOON } else { LONG } {
             return false;
         }
-        let (short, found) = (short(now), finders.of_this_thread().load(Ordering::Relaxed));
-        let counted = finders.counted.swap(short, Ordering::Relaxed);
-        if short && counted && found == self.found {
+        let (short, found) = (short(now), found());
+        let counted = finders.counted.swap(short || sleeps_soon, Ordering::Relaxed);
+        if (short || sleeps_soon) && counted && found == self.found {
+            if short {
+                self.soon_until = now + KEEPS;
+            }
             return true;
         }
-        (self.since, self.found) = (now, found);
+        (self.since, self.found, self.soon_until) = (now, found, 0);
         false
     }
 
@@ -131,8 +147,22 @@ mod tests {
         // The first millisecond is that of the queue, in the second it is counted what the thread finds.
         assert_eq!(sleeps(&mut idle, &finders, 0..20, true, || ()), 0);
         assert_eq!(sleeps(&mut idle, &finders, 20..50, true, || ()), 30);
+    }
+
+    #[test]
+    fn who_has_slept_sleeps_soon_the_next_time() {
+        let (mut idle, finders) = (Idle::default(), Finders::new().unwrap());
+        assert_eq!(sleeps(&mut idle, &finders, 0..30, true, || ()), 10);
+        // Something came to the queue; while the thread sleeps, processors are not short.
         idle.begin();
-        assert_eq!(sleeps(&mut idle, &finders, 50..60, true, || ()), 0);
+        assert_eq!(sleeps(&mut idle, &finders, 30..50, false, || ()), 19);
+        // But not for ever.
+        let later = 30 + KEEPS / LONG * 10;
+        assert_eq!(sleeps(&mut idle, &finders, later..later + 50, false, || ()), 0);
+        // Nor beside what it finds elsewhere.
+        assert!(sleeps(&mut idle, &finders, later + 50..later + 100, true, || ()) > 0);
+        idle.begin();
+        assert_eq!(sleeps(&mut idle, &finders, later + 100..later + 150, true, || finders.note()), 0);
     }
 
     #[test]

@@ -216,6 +216,20 @@ impl Messages {
         self.read(word(0), word)
     }
 
+    /// The same, where it has the slot and its payload for itself, from the two words.
+    #[inline(always)]
+    fn short(&self, first: u64, second: impl FnOnce() -> u64) -> Option<Arrived> {
+        let bytes = (first >> 32) as u32 & 0xffff;
+        let is_short = first as u32 == self.count.wrapping_add(1)
+            && first & (START | MIDST | POOLED) == START
+            && bytes <= SHORT;
+        is_short.then(|| {
+            let second = second();
+            let imm = (first & IMM != 0).then_some((second >> 32) as u32);
+            Arrived { number: second as u32, bytes, pooled: None, imm, count: self.count }
+        })
+    }
+
     /// The same, from the first word of the slot and others with their index.
     #[inline(always)]
     fn read(&self, first: u64, other: impl Fn(u32) -> u64) -> Option<Arrived> {

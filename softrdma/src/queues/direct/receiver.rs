@@ -1,8 +1,8 @@
 //! The owner of a direct ring.
 
 use super::{
-    Arrived, DirectWord, End, FIRST, HEADER_WORDS, MORE, Messages, SHORT, SLOT_WORDS, at, payload_at,
-    reached, slot_word, slots_of,
+    Arrived, DirectWord, End, FIRST, HEADER_WORDS, MORE, Messages, SLOT_WORDS, at, payload_at, reached,
+    slot_word, slots_of,
 };
 use crate::queues::shared::{Memory, slot};
 use crate::queues::transaction::{Machine, Progress, then};
@@ -85,10 +85,21 @@ impl Receiver {
     /// slot for itself, its number is the next, and none was taken out before its turn. Its turn it is if no
     /// completions wait that are looked at afterwards.
     #[inline(always)]
-    pub fn plain(&self, first: u64, other: impl Fn(u32) -> u64) -> Option<Arrived> {
-        let found = self.messages.read(first, other)?;
-        let is_plain = (found.bytes <= SHORT || found.pooled.is_some()) && found.number == self.next;
-        (is_plain && self.ahead.is_none() && self.end.is_none()).then_some(found)
+    pub fn plain(&self, first: u64, second: impl FnOnce() -> u64) -> Option<Arrived> {
+        let found = self.messages.short(first, second)?;
+        self.is_next(&found).then_some(found)
+    }
+
+    /// As [`Receiver::plain`], where its payload is in a pool.
+    #[inline(always)]
+    pub fn plain_pooled(&self, memory: &impl Memory) -> Option<Arrived> {
+        let found = self.messages.peek(memory).filter(|found| found.pooled.is_some())?;
+        self.is_next(&found).then_some(found)
+    }
+
+    #[inline(always)]
+    fn is_next(&self, found: &Arrived) -> bool {
+        found.number == self.next && self.ahead.is_none() && self.end.is_none()
     }
 
     /// The message that comes before a completion of this queue pair that is next in the completion queue, by
@@ -154,7 +165,12 @@ impl Receiver {
 
     #[inline(always)]
     fn go_on(&mut self, memory: &impl Memory, message: &Arrived) {
-        self.messages.count = message.count.wrapping_add(message.slots());
+        self.go_to(memory, message.count.wrapping_add(message.slots()));
+    }
+
+    #[inline(always)]
+    fn go_to(&mut self, memory: &impl Memory, count: u32) {
+        self.messages.count = count;
         let Messages { qp, slots, count, .. } = self.messages;
         if count.wrapping_sub(self.told) >= slots / 8 {
             self.told = count;
@@ -198,6 +214,15 @@ impl Receiver {
         self.after = None;
         self.next = message.number.wrapping_add(1);
         self.go_on(memory, message);
+    }
+
+    /// As [`Receiver::take`], of a [plain](Receiver::plain) message, or one that [has](Receiver::plain_pooled) its
+    /// payload in a pool.
+    #[inline(always)]
+    pub fn take_plain(&mut self, memory: &impl Memory, message: &Arrived) {
+        self.after = None;
+        self.next = message.number.wrapping_add(1);
+        self.go_to(memory, message.count.wrapping_add(1));
     }
 
     /// A completion of the queue pair was polled that came the other way.

@@ -133,8 +133,13 @@ impl Sender {
         imm: Option<u32>,
     ) -> bool {
         words[0] = self.header(imm);
-        // All of the slot, which is quicker than to count.
-        memory.store_all(slot_word(self.qp, self.slots, self.count, 1), words);
+        // One word, or all of the slot, which is quicker than to count.
+        let first = slot_word(self.qp, self.slots, self.count, 1);
+        if bytes <= 8 {
+            memory.store_all(first, &words[..2])
+        } else {
+            memory.store_all(first, words)
+        }
         self.publish(memory, slots_of(bytes), bytes, flag(imm));
         memory.load(at(self.qp, DirectWord::End)) == 0
     }

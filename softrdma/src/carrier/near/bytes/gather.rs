@@ -115,6 +115,11 @@ impl<'a> Gathered<'a> {
 pub(crate) fn gather_words(words: &mut [u64], addr: u64, length: u32) {
     let from = std::ptr::with_exposed_provenance::<u8>(addr as usize);
     let (whole, rest) = (length as usize / 8, length as usize % 8);
+    if let ([word, ..], (1, 0)) = (&mut *words, (whole, rest)) {
+        // SAFETY: as in `Gathered::take_from`: these are the bytes.
+        *word = unsafe { from.cast::<u64>().read_unaligned() };
+        return;
+    }
     let mut n = 0;
     while n < whole
         && let Some(word) = words.get_mut(n)

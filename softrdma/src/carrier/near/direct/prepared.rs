@@ -72,9 +72,16 @@ impl Prepared {
         key == self.key && self.watched.iter().all(Watched::is_unchanged) && self.remote.lives()
     }
 
-    /// Whether the target may sleep, and is to be woken.
+    /// Whether the target that [holds](Prepared::holds) may sleep, and is to be woken.
+    #[inline(always)]
+    pub(super) fn sleeps(&self, solicited: bool) -> bool {
+        let armed = self.armed.load();
+        armed != 0 && Armed::rings(armed, Status::Success, solicited)
+    }
+
+    /// The same a moment later.
     #[inline(always)]
     pub(super) fn is_armed(&self, solicited: bool) -> bool {
-        !self.watched[1].is_unchanged() || Armed::rings(self.armed.load(), Status::Success, solicited)
+        !self.watched[1].is_unchanged() || self.sleeps(solicited)
     }
 }

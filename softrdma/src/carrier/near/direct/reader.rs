@@ -114,15 +114,45 @@ impl RingReader {
         let slot = self.ring.get().get(self.watched.0 as usize..).and_then(|words| words.first_chunk());
         let Some::<&[AtomicU64; SLOT_WORDS as usize]>(slot) = slot else { return false };
         let first = slot[0].load(Ordering::Acquire);
-        let other = |word: u32| slot.get(word as usize).map_or(0, |word| word.load(Ordering::Relaxed));
-        let Some(message) = self.receiver.plain(first, other) else { return false };
+        match self.receiver.plain(first, || slot[1].load(Ordering::Relaxed)) {
+            Some(message) => self.hand_out_plain(endpoint, &message, next, head, own, take),
+            None => self.take_pooled(endpoint, next, head, own, take),
+        }
+    }
+
+    /// As [`RingReader::take_plain`], where the payload is in the pool.
+    #[inline(never)]
+    fn take_pooled(
+        &mut self,
+        endpoint: &Endpoint,
+        next: &AtomicU64,
+        head: u32,
+        own: &OwnReader,
+        take: &mut impl FnMut(&Completion),
+    ) -> bool {
+        match self.receiver.plain_pooled(&DirectRing::of(&self.ring)) {
+            Some(message) => self.hand_out_plain(endpoint, &message, next, head, own, take),
+            None => false,
+        }
+    }
+
+    #[inline(always)]
+    fn hand_out_plain(
+        &mut self,
+        endpoint: &Endpoint,
+        message: &Arrived,
+        next: &AtomicU64,
+        head: u32,
+        own: &OwnReader,
+        take: &mut impl FnMut(&Completion),
+    ) -> bool {
         // Looked at after the message was seen: what stands there, or completed here, comes first.
         if next.load(Ordering::Acquire) as u32 == head.wrapping_add(1) || !own.lets_pass(&mut self.own_first)
         {
             return false;
         }
-        let Some(completion) = self.deliver(endpoint, &message) else { return false };
-        self.receiver.take(&DirectRing::of(&self.ring), &message);
+        let Some(completion) = self.deliver(endpoint, message) else { return false };
+        self.receiver.take_plain(&DirectRing::of(&self.ring), message);
         self.watched = self.receiver.watched();
         self.direct.completed.store(self.receiver.completed(), Ordering::Release);
         take(&completion);

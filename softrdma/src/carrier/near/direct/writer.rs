@@ -372,7 +372,7 @@ pub(crate) fn send_prepared(writer: &mut RingWriter, endpoint: &Endpoint, pd: u3
     let (ring, Sge { addr, length, lkey }) = (DirectRing::of(ring), send.sge);
     let Some(key) = sender.has_room(&ring, length) else { return Sent::NotTaken };
     let solicited = send.flags.has(SendFlags::SOLICITED);
-    if !prepared.holds(key) || prepared.is_armed(solicited) {
+    if !prepared.holds(key) || prepared.sleeps(solicited) {
         return Sent::NotTaken;
     }
     if length > SHORT {
