@@ -1,7 +1,7 @@
 //! The sender of a direct ring.
 
 use super::{
-    DirectWord, End, FIRST, IMM, MAX_DIRECT, MAX_POOLED, MIDST, MIN_SLOTS, MORE, Messages, POOLED,
+    DirectWord, End, FIRST, IMM, MAX_DIRECT, MAX_POOLED, MIDST, MIN_SLOTS, MORE, Messages, POOLED, SHORT,
     SHORT_WORDS, SLOT_WORDS, START, at, reached, slot_word, slots_of,
 };
 use crate::queues::deliver::entry_word;
@@ -33,6 +33,10 @@ pub struct Sender {
     /// [`DirectWord::Credit`] and [`DirectWord::Key`], likewise: the owner writes there with every request.
     credit: u64,
     key: u32,
+    /// Messages of one slot for which there is room and a promise, by what was seen, ...
+    quick: u32,
+    /// ... of so many bytes at most.
+    quick_bytes: u32,
 }
 
 impl Sender {
@@ -60,7 +64,33 @@ impl Sender {
             }
         }
         let credit = u64::from(number);
-        Some(Self { qp, slots, most: messages.most, count: messages.count, taken, number, credit, key: 0 })
+        let (most, count, key, quick, quick_bytes) = (messages.most, messages.count, 0, 0, 0);
+        Some(Self { qp, slots, most, count, taken, number, credit, key, quick, quick_bytes })
+    }
+
+    /// As [`Sender::has_room`] for at most [`SHORT`] bytes, but that the ring may be closed: who sends looks at that
+    /// afterwards.
+    #[inline(always)]
+    pub fn has_room_for_short(&mut self, memory: &impl Memory, bytes: u32) -> Option<u32> {
+        if self.quick == 0 || bytes > self.quick_bytes {
+            return self.look_for_room(memory, bytes);
+        }
+        Some(self.key)
+    }
+
+    #[inline(never)]
+    fn look_for_room(&mut self, memory: &impl Memory, bytes: u32) -> Option<u32> {
+        let key = self.has_room(memory, bytes)?;
+        let (tail, least) = (self.credit as u32, (self.credit >> 32) as u32);
+        let room = self.slots - self.count.wrapping_sub(self.taken);
+        self.quick = tail.wrapping_sub(self.number).min(room);
+        self.quick_bytes = least.min(SHORT);
+        Some(key)
+    }
+
+    /// Number of the next message from now on: others went another way.
+    pub(super) fn go_on_at(&mut self, number: u32) {
+        (self.number, self.quick) = (number, 0);
     }
 
     /// Whether a message of so many bytes goes this way now: the key of the memory that it goes to, which
@@ -70,6 +100,7 @@ impl Sender {
         if !self.is_promised(bytes) {
             self.credit = memory.load(at(self.qp, DirectWord::Credit));
             self.key = memory.load(at(self.qp, DirectWord::Key)) as u32;
+            self.quick = 0;
             if !self.is_promised(bytes) {
                 return None;
             }
@@ -133,14 +164,18 @@ impl Sender {
         imm: Option<u32>,
     ) -> bool {
         words[0] = self.header(imm);
-        // One word, or all of the slot, which is quicker than to count.
-        let first = slot_word(self.qp, self.slots, self.count, 1);
-        if bytes <= 8 {
-            memory.store_all(first, &words[..2])
-        } else {
-            memory.store_all(first, words)
-        }
-        self.publish(memory, slots_of(bytes), bytes, flag(imm));
+        // All of the slot, which is quicker than to count.
+        memory.store_all(slot_word(self.qp, self.slots, self.count, 1), words);
+        self.publish(memory, 1, bytes, flag(imm));
+        memory.load(at(self.qp, DirectWord::End)) == 0
+    }
+
+    /// The same of eight bytes.
+    #[inline(always)]
+    pub fn send_word(&mut self, memory: &impl Memory, word: u64, imm: Option<u32>) -> bool {
+        let words = [self.header(imm), word];
+        memory.store_all(slot_word(self.qp, self.slots, self.count, 1), &words);
+        self.publish(memory, 1, 8, flag(imm));
         memory.load(at(self.qp, DirectWord::End)) == 0
     }
 
@@ -179,6 +214,7 @@ impl Sender {
         let first = u64::from(self.count.wrapping_add(1)) | u64::from(bytes) << 32 | START | flags;
         memory.publish(slot_word(self.qp, self.slots, self.count, 0), first);
         self.count = self.count.wrapping_add(slots);
+        self.quick = self.quick.saturating_sub(slots);
         self.number = self.number.wrapping_add(1);
     }
 

@@ -35,7 +35,7 @@ impl Way {
         match self.knows {
             Knows::All => {}
             Knows::Head => {
-                self.sender.number = memory.load(Word::Qp(self.sender.qp, QpWord::Head)) as u32;
+                self.sender.go_on_at(memory.load(Word::Qp(self.sender.qp, QpWord::Head)) as u32);
                 self.knows = Knows::All;
             }
             Knows::Nothing => return None,

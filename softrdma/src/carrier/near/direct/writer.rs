@@ -367,39 +367,51 @@ fn write_long(
 /// the way of nearly all of them.
 #[inline(always)]
 pub(crate) fn send_prepared(writer: &mut RingWriter, endpoint: &Endpoint, pd: u32, send: &PlainSend) -> Sent {
+    if send.sge.length > SHORT {
+        return send_prepared_long(writer, endpoint, pd, send);
+    }
+    let RingWriter { ring, way, key_cache, prepared, .. } = writer;
+    let (Some(prepared), Some(sender)) = (prepared, way.known_sender()) else { return Sent::NotTaken };
+    let (ring, length) = (DirectRing::of(ring), send.sge.length);
+    let Some(key) = sender.has_room_for_short(&ring, length) else { return Sent::NotTaken };
+    let solicited = send.flags.has(SendFlags::SOLICITED);
+    if !prepared.holds(key) || prepared.sleeps(solicited) {
+        return Sent::NotTaken;
+    }
+    let mut words = [0; SHORT_WORDS];
+    if length > 0 {
+        let Some((from, _in_use)) = source(key_cache, endpoint, pd, send) else { return Sent::NotTaken };
+        bytes::gather_words(&mut words[1..], from, length);
+    }
+    let is_there = if length == 8 {
+        sender.send_word(&ring, words[1], send.imm)
+    } else {
+        sender.send_short(&ring, &mut words, length, send.imm)
+    };
+    if is_there { Sent::Done(prepared.is_armed(solicited)) } else { Sent::Unclear }
+}
+
+/// The same of one that does not stand in one slot.
+#[inline(never)]
+fn send_prepared_long(writer: &mut RingWriter, endpoint: &Endpoint, pd: u32, send: &PlainSend) -> Sent {
     let RingWriter { ring, way, key_cache, prepared, pool, .. } = writer;
     let (Some(prepared), Some(sender)) = (prepared, way.known_sender()) else { return Sent::NotTaken };
-    let (ring, Sge { addr, length, lkey }) = (DirectRing::of(ring), send.sge);
+    let (ring, length) = (DirectRing::of(ring), send.sge.length);
     let Some(key) = sender.has_room(&ring, length) else { return Sent::NotTaken };
     let solicited = send.flags.has(SendFlags::SOLICITED);
     if !prepared.holds(key) || prepared.sleeps(solicited) {
         return Sent::NotTaken;
     }
-    if length > SHORT {
-        let is_there = match pool {
-            Some(pool) if length > MAX_DIRECT as u32 => {
-                write_pooled(sender, &ring, pool, key_cache, endpoint, pd, send, true)
-            }
-            _ => write_long(sender, &ring, key_cache, endpoint, pd, send),
-        };
-        return is_there.map_or(Sent::NotTaken, |there| {
-            if there { Sent::Done(prepared.is_armed(solicited)) } else { Sent::Unclear }
-        });
-    }
-    let mut words = [0; SHORT_WORDS];
-    if send.flags.has(SendFlags::INLINE) {
-        bytes::gather_words(&mut words[1..], addr, length);
-    } else if length > 0 {
-        let Some(_in_use) = endpoint.keys.enter(lkey) else { return Sent::NotTaken };
-        let Some(entry) = key_cache.find(&endpoint.keys, pd, lkey, addr, length, false) else {
-            return Sent::NotTaken;
-        };
-        bytes::gather_words(&mut words[1..], entry.translate(addr), length);
-    }
-    if sender.send_short(&ring, &mut words, length, send.imm) {
-        Sent::Done(prepared.is_armed(solicited))
-    } else {
-        Sent::Unclear
+    let is_there = match pool {
+        Some(pool) if length > MAX_DIRECT as u32 => {
+            write_pooled(sender, &ring, pool, key_cache, endpoint, pd, send, true)
+        }
+        _ => write_long(sender, &ring, key_cache, endpoint, pd, send),
+    };
+    match is_there {
+        Some(true) => Sent::Done(prepared.is_armed(solicited)),
+        Some(false) => Sent::Unclear,
+        None => Sent::NotTaken,
     }
 }
 
