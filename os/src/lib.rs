@@ -10,6 +10,7 @@
 //! | [`listing`] | the names in a folder, without memory |
 //! | [`descriptor`] | descriptors that the program may have closed and given to other files |
 //! | [`sys`] | system calls with their errors as values |
+//! | [`barrier`] | one barrier for all processors in place of many |
 //! | [`clock`] | the clock that completions and timers go by |
 //! | [`fork`] | how a forked child notices that it is another process; a mutex that it may lock |
 //! | [`thread`] | threads of the library in a program that does not know of them |
@@ -23,6 +24,7 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_macros))]
 
+pub mod barrier;
 pub mod clock;
 pub mod convention;
 pub mod descriptor;

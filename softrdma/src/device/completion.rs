@@ -362,6 +362,9 @@ impl CompletionQueue {
         self.arm_own();
         // Who sends by a direct ring looks at this afterwards, and who polls now at the ring.
         fence(Ordering::SeqCst);
+        if self.channel.is_some() && self.device.is_mine() {
+            self.reader().direct.fence();
+        }
         Ok(())
     }
 

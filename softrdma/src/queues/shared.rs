@@ -35,6 +35,11 @@ pub trait Memory {
     fn publish(&self, word: Word, value: u64) {
         self.store(word, value);
     }
+    /// Orders what was written before with what is read afterwards.
+    #[inline(always)]
+    fn fence(&self) {}
+    /// Has all who write this memory without a [`Memory::fence`] do so.
+    fn fence_everywhere(&self) {}
     /// Reads words that follow one another, in any order, of a request, an entry or attributes.
     #[inline]
     fn load_all(&self, first: Word, values: &mut [u64]) {

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ironverbs_os::barrier;
 use ironverbs_os::growth::try_arc;
 use ironverbs_os::network::Network;
 
@@ -31,6 +32,8 @@ pub struct Endpoint {
     pub(crate) permissions: Option<Arc<Permissions>>,
     /// This process's part of copies that the kernel refuses.
     copy_service: CopyService,
+    /// Barriers of other processes are this one's, too.
+    pub(crate) has_barriers: bool,
     /// Whether the kernel is likely to refuse.
     likely: bool,
     /// The own segment, as transactions see it.
@@ -75,6 +78,7 @@ impl Endpoint {
             keys,
             permissions,
             copy_service,
+            has_barriers: barrier::register(),
             likely,
             own,
             peers,

@@ -40,6 +40,9 @@ impl Memory for Words {
         self.word(word).swap(value, Ordering::SeqCst);
         fence(Ordering::SeqCst);
     }
+    fn fence(&self) {
+        fence(Ordering::SeqCst);
+    }
     fn store_all(&self, first: Word, values: &[u64]) {
         for (value, count) in values.iter().zip(0..) {
             self.word(first.after(count)).store(*value, Ordering::Relaxed);

@@ -262,6 +262,22 @@ impl Receiver {
         number
     }
 
+    /// Tells the sender of a ring that is open that it needs no fence.
+    pub fn lighten(&self, memory: &impl Memory) {
+        memory.store(at(self.messages.qp, DirectWord::End), End::OPEN_LIGHT);
+    }
+
+    /// Tells it that it does from now on, unless the ring was closed; whether it has not known that. Other
+    /// processors are to fence then.
+    pub fn fence(&self, memory: &impl Memory) -> bool {
+        let end = at(self.messages.qp, DirectWord::End);
+        let is_light = memory.load(end) == End::OPEN_LIGHT;
+        if is_light {
+            memory.store(end, End::Open.pack());
+        }
+        is_light
+    }
+
     /// Whether it was closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
@@ -299,7 +315,12 @@ impl<'r> Close<'r> {
 
     fn announce(&mut self, memory: &impl Memory) -> Progress<u32> {
         if self.receiver.end.is_none() {
-            memory.publish(at(self.receiver.messages.qp, DirectWord::End), End::Closing.pack());
+            let end = at(self.receiver.messages.qp, DirectWord::End);
+            let is_light = memory.load(end) == End::OPEN_LIGHT;
+            memory.publish(end, End::Closing.pack());
+            if is_light {
+                memory.fence_everywhere();
+            }
         }
         then!(self, memory, CloseStep::Count, self.count(memory))
     }

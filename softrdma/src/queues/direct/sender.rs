@@ -1,5 +1,7 @@
 //! The sender of a direct ring.
 
+use std::sync::atomic::{Ordering, compiler_fence};
+
 use super::{
     DirectWord, End, FIRST, IMM, MAX_DIRECT, MAX_POOLED, MIDST, MIN_SLOTS, MORE, Messages, POOLED, SHORT,
     SHORT_WORDS, SLOT_WORDS, START, at, reached, slot_word, slots_of,
@@ -16,6 +18,9 @@ pub struct Message<'a> {
     /// Immediate data.
     pub imm: Option<u32>,
 }
+
+/// No word of a ring says that.
+const NO_END: u64 = u64::MAX;
 
 /// The sender's side: it alone knows how far it has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +42,8 @@ pub struct Sender {
     quick: u32,
     /// ... of so many bytes at most.
     quick_bytes: u32,
+    /// The [`DirectWord::End`] of an open ring where no fence is needed.
+    light: u64,
 }
 
 impl Sender {
@@ -64,8 +71,8 @@ impl Sender {
             }
         }
         let credit = u64::from(number);
-        let (most, count, key, quick, quick_bytes) = (messages.most, messages.count, 0, 0, 0);
-        Some(Self { qp, slots, most, count, taken, number, credit, key, quick, quick_bytes })
+        let (most, count, key, quick, quick_bytes, light) = (messages.most, messages.count, 0, 0, 0, NO_END);
+        Some(Self { qp, slots, most, count, taken, number, credit, key, quick, quick_bytes, light })
     }
 
     /// As [`Sender::has_room`] for at most [`SHORT`] bytes, but that the ring may be closed: who sends looks at that
@@ -112,8 +119,7 @@ impl Sender {
                 return None;
             }
         }
-        let is_open = memory.load(at(self.qp, DirectWord::End)) == 0;
-        is_open.then_some(self.key)
+        self.is_open(memory).then_some(self.key)
     }
 
     /// Whether a request for so many bytes was promised to the next message. A promise stays true: it is of the
@@ -150,7 +156,7 @@ impl Sender {
         let words = [self.header(imm), u64::from(buffer)];
         memory.store_all(slot_word(self.qp, self.slots, self.count, 1), &words);
         self.publish(memory, 1, bytes, flag(imm) | POOLED);
-        memory.load(at(self.qp, DirectWord::End)) == 0
+        self.look(memory)
     }
 
     /// Sends a message of at most [`SHORT`] bytes, for which [there is room](Sender::has_room): as [`Send`],
@@ -167,7 +173,7 @@ impl Sender {
         // All of the slot, which is quicker than to count.
         memory.store_all(slot_word(self.qp, self.slots, self.count, 1), words);
         self.publish(memory, 1, bytes, flag(imm));
-        memory.load(at(self.qp, DirectWord::End)) == 0
+        self.look(memory)
     }
 
     /// The same of eight bytes.
@@ -176,7 +182,7 @@ impl Sender {
         let words = [self.header(imm), word];
         memory.store_all(slot_word(self.qp, self.slots, self.count, 1), &words);
         self.publish(memory, 1, 8, flag(imm));
-        memory.load(at(self.qp, DirectWord::End)) == 0
+        self.look(memory)
     }
 
     /// Sends a message for which [there is room](Sender::has_room), as [`Sender::send_short`]: `fill` is given
@@ -199,7 +205,7 @@ impl Sender {
         fill(&mut words[2..], 0);
         memory.store_all(slot_word(self.qp, self.slots, self.count, 1), &words[1..]);
         self.publish(memory, slots_of(bytes), bytes, flag(imm));
-        memory.load(at(self.qp, DirectWord::End)) == 0
+        self.look(memory)
     }
 
     /// What stands behind the first word of a message's slot.
@@ -208,11 +214,12 @@ impl Sender {
         u64::from(self.number) | u64::from(imm.unwrap_or(0)) << 32
     }
 
-    /// The message is there from now on. Nothing of what the caller does afterwards comes before.
+    /// The message is there from now on. [`Sender::look`] comes next.
     #[inline(always)]
     fn publish(&mut self, memory: &impl Memory, slots: u32, bytes: u32, flags: u64) {
         let first = u64::from(self.count.wrapping_add(1)) | u64::from(bytes) << 32 | START | flags;
-        memory.publish(slot_word(self.qp, self.slots, self.count, 0), first);
+        memory.store(slot_word(self.qp, self.slots, self.count, 0), first);
+        compiler_fence(Ordering::SeqCst);
         self.count = self.count.wrapping_add(slots);
         self.quick = self.quick.saturating_sub(slots);
         self.number = self.number.wrapping_add(1);
@@ -220,8 +227,28 @@ impl Sender {
 
     /// Whether the ring is not closed: where it is, its owner has stored how many requests were taken.
     #[must_use]
+    #[inline(always)]
     pub fn is_open(&self, memory: &impl Memory) -> bool {
-        memory.load(at(self.qp, DirectWord::End)) == 0
+        End::is_open(memory.load(at(self.qp, DirectWord::End)))
+    }
+
+    /// The owner's barriers are this process's, too.
+    pub fn has_barriers(&mut self) {
+        self.light = End::OPEN_LIGHT;
+    }
+
+    /// Whether a message that was just stored came before the end of the ring, for certain. What is looked at
+    /// afterwards is no older than what its owner saw that did not see the message.
+    #[inline(always)]
+    fn look(&self, memory: &impl Memory) -> bool {
+        let end = memory.load(at(self.qp, DirectWord::End));
+        end == self.light || self.look_behind_fence(memory)
+    }
+
+    #[inline(always)]
+    fn look_behind_fence(&self, memory: &impl Memory) -> bool {
+        memory.fence();
+        self.is_open(memory)
     }
 
     /// Whether its last message came before the end of the ring. Behind the queue pair's lock; `None` when
@@ -314,7 +341,7 @@ impl<'s, 'a> Send<'s, 'a> {
 
     #[inline(always)]
     fn look(&self, memory: &impl Memory) -> Progress<bool> {
-        Progress::Done(memory.load(at(self.sender.qp, DirectWord::End)) == 0)
+        Progress::Done(self.sender.look(memory))
     }
 }
 

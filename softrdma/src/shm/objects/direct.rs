@@ -1,6 +1,8 @@
 //! The words of a direct ring.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use ironverbs_os::barrier;
 
 use super::host::{Host, HostSegment};
 use super::words::HeldWords;
@@ -94,6 +96,16 @@ impl Memory for DirectRing<'_> {
             word.swap(value, Ordering::SeqCst);
             fence_after_exchange();
         }
+    }
+
+    #[inline(always)]
+    fn fence(&self) {
+        fence(Ordering::SeqCst);
+    }
+
+    #[cold]
+    fn fence_everywhere(&self) {
+        barrier::everywhere();
     }
 
     #[inline(always)]

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ironverbs_os::barrier;
 use ironverbs_os::growth::TryPush;
 
 use crate::carrier::near::bytes;
@@ -310,6 +311,8 @@ pub(crate) enum Before {
 #[derive(Debug, Default)]
 pub(crate) struct RingReaders {
     all: Vec<RingReader>,
+    /// Senders fence, each for itself.
+    fenced: bool,
     /// The one to look at first.
     first: usize,
 }
@@ -449,9 +452,27 @@ impl RingReaders {
         }
     }
 
-    /// Takes messages from this ring, too; `false` where that is not possible.
+    /// Takes messages from this ring, too; `false` where that is not possible. Its sender needs no fence where this
+    /// process can have others fence, as long as nobody [sleeps](RingReaders::fence) for messages.
     pub(crate) fn add(&mut self, ring: RingReader) -> bool {
-        self.all.len() < MOST && self.all.try_push(ring).is_ok()
+        let is_light = !self.fenced && barrier::is_there();
+        if self.all.len() >= MOST {
+            return false;
+        }
+        if is_light {
+            ring.receiver.lighten(&DirectRing::of(&ring.ring));
+        }
+        self.all.try_push(ring).is_ok()
+    }
+
+    /// The completion queue was armed, and is to be polled once more: who does not see a message of before then is
+    /// rung for it, now and each time that it is armed.
+    pub(crate) fn fence(&mut self) {
+        self.fenced = true;
+        let fence = |light, reader: &RingReader| reader.receiver.fence(&DirectRing::of(&reader.ring)) | light;
+        if self.all.iter().fold(false, fence) {
+            barrier::everywhere();
+        }
     }
 
     /// Closes a ring, behind the lock of its queue pair, where that took `head` receive requests by what stands

@@ -70,7 +70,10 @@ impl RingWriter {
             hold()
         })?;
         let ring = DirectRing::of(&words);
-        let sender = Sender::attach(&ring, target.qp, place.slots, head)?;
+        let mut sender = Sender::attach(&ring, target.qp, place.slots, head)?;
+        if endpoint.has_barriers {
+            sender.has_barriers();
+        }
         if !ring.sign(segment.owner(), &*segment) {
             return None;
         }

@@ -1,0 +1,50 @@
+//! One barrier for all processors in place of many (membarrier(2)): who stores seldom and then looks pays for it, and
+//! who stores often and then looks pays nothing.
+
+use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
+
+/// A store waits in a processor for less than this, whatever that does.
+const STORED: Duration = Duration::from_millis(1);
+
+fn command(command: libc::c_int) -> Option<libc::c_long> {
+    // SAFETY: the call takes numbers, and changes nothing in this process's memory.
+    let answer = unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) };
+    (answer >= 0).then_some(answer)
+}
+
+/// Whether [`everywhere`] can be relied on in this process.
+#[must_use]
+pub fn is_there() -> bool {
+    command(libc::MEMBARRIER_CMD_QUERY)
+        .is_some_and(|known| known & libc::c_long::from(libc::MEMBARRIER_CMD_GLOBAL_EXPEDITED) != 0)
+}
+
+/// Has other processes' barriers be this one's, too; whether they are from now on. Cheap for a process with one
+/// thread; with several it may take some tens of milliseconds, the first time.
+#[must_use]
+pub fn register() -> bool {
+    command(libc::MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED).is_some()
+}
+
+/// All threads of processes that [registered](register) have made their stores of before visible, and load later what
+/// they load afterwards. Takes some microseconds.
+pub fn everywhere() {
+    fence(Ordering::SeqCst);
+    if command(libc::MEMBARRIER_CMD_GLOBAL_EXPEDITED).is_none() {
+        // It was there, so that something keeps this process from it by now.
+        std::thread::sleep(STORED);
+        fence(Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_registered_may_call_it() {
+        assert!(is_there() && register() && register());
+        everywhere();
+    }
+}
