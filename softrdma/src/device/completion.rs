@@ -40,8 +40,10 @@ const PATIENT: u32 = 2000;
 const YIELDS: u32 = 64;
 /// Every so many polls in vain it is looked whether a peer keeps others from completing something.
 const LOOKS: u32 = 32;
-/// Polls in vain after which each makes a pause, which takes some tens of nanoseconds.
+/// Polls in vain after which some make a pause, which takes some tens of nanoseconds.
 const EAGER: u32 = 256;
+/// One of so many does. A power of two.
+const PAUSES: u32 = 4;
 /// Polls that one counts for which tried requests again that wait.
 const TRIED: u32 = 32;
 /// Every so many completions that stand in a queue it is looked whether messages wait in direct rings. A power
