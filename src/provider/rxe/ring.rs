@@ -357,18 +357,30 @@ impl WorkRing {
         self.ring.consumer().load(Ordering::Acquire) & self.ring.mask
     }
 
-    /// The slot that the next entry goes to, [`WorkRing::slot_size`] bytes; nothing while the ring is full. The
-    /// consumer index is read again only when the last one seen says full.
+    /// Whether there is a slot for the next entry, as far as the consumer index that was read last says.
+    #[inline(always)]
+    pub fn has_room(&self, batch: &Batch) -> bool {
+        batch.next.wrapping_add(1) & self.ring.mask != batch.consumer
+    }
+
+    /// The slot that the next entry goes to where the ring [has room](WorkRing::has_room),
+    /// [`WorkRing::slot_size`] bytes.
+    #[inline(always)]
+    pub fn next(&self, batch: &Batch) -> NonNull<u8> {
+        self.ring.slot(batch.next)
+    }
+
+    /// The slot that the next entry goes to; nothing while the ring is full. The consumer index is read again only
+    /// when the last one seen says full.
     #[inline(always)]
     pub fn slot(&self, batch: &mut Batch) -> Option<NonNull<u8>> {
-        let after = batch.next.wrapping_add(1) & self.ring.mask;
-        if after == batch.consumer {
+        if !self.has_room(batch) {
             batch.consumer = self.consumed();
-            if after == batch.consumer {
+            if !self.has_room(batch) {
                 return None;
             }
         }
-        Some(self.ring.slot(batch.next))
+        Some(self.next(batch))
     }
 
     /// Adds the slot that [`WorkRing::slot`] gave to the batch.
