@@ -183,18 +183,19 @@ impl CompletionRing {
     #[target_feature(enable = "avx2")]
     pub unsafe fn take_avx2(&mut self, ready: Ready, target: *mut u8) {
         let (ring, Ready { start, count }) = (self.ring, ready);
-        // Bytes instead of indices, which saves a shift for each. The slots are a power of two of bytes, so a mask
-        // cuts an offset to them.
+        // Bytes instead of indices, which saves a shift for each. The slots are a power of two of bytes, so a
+        // mask cuts an offset to them.
         let mut offset = (start as usize) << ring.shift;
         let mask = ((ring.mask as usize + 1) << ring.shift) - 1;
         let next = || {
-            // SAFETY: what is left of the offset is a multiple of the slot size, and that of the last slot at most.
+            // SAFETY: what is left of the offset is a multiple of the slot size, and that of the last slot at
+            // most.
             let slot = unsafe { ring.base.add(DATA + (offset & mask)) };
             offset = offset.wrapping_add(1 << ring.shift);
             slot.as_ptr().cast_const()
         };
-        // SAFETY: as there; a slot has 64 bytes at least, as their number is a power of two, and the head stands
-        // before the first.
+        // SAFETY: as there; a slot has 64 bytes at least, as their number is a power of two, and the head
+        // stands before the first.
         unsafe { copy::avx2_run(next, target, count) };
         ring.give_back(start, count);
     }
@@ -207,20 +208,30 @@ impl CompletionRing {
         (start != end).then_some(Walk { current: start, end, published: start })
     }
 
+    /// Goes on to the next completion, if it was there when the producer index was last read.
+    #[inline(always)]
+    pub fn advance(&self, walk: &mut Walk) -> bool {
+        let next = walk.current.wrapping_add(1) & self.ring.mask;
+        if next == walk.end {
+            return false;
+        }
+        walk.current = next;
+        true
+    }
+
     /// Goes on to the next completion. If there is none, stays at the last one, gives the slots before it back,
     /// and returns false.
     #[inline(always)]
     pub fn step(&mut self, walk: &mut Walk) -> bool {
-        let next = walk.current.wrapping_add(1) & self.ring.mask;
-        if next == walk.end {
-            walk.end = self.ring.producer().load(Ordering::Acquire) & self.ring.mask;
-            if next == walk.end {
-                self.publish(walk, walk.current);
-                return false;
-            }
+        if self.advance(walk) {
+            return true;
         }
-        walk.current = next;
-        true
+        walk.end = self.ring.producer().load(Ordering::Acquire) & self.ring.mask;
+        if self.advance(walk) {
+            return true;
+        }
+        self.publish(walk, walk.current);
+        false
     }
 
     /// Ends a walk: every completion up to the current one is given back.
@@ -370,8 +381,8 @@ impl WorkRing {
         self.ring.slot(batch.next)
     }
 
-    /// The slot that the next entry goes to; nothing while the ring is full. The consumer index is read again only
-    /// when the last one seen says full.
+    /// The slot that the next entry goes to; nothing while the ring is full. The consumer index is read again
+    /// only when the last one seen says full.
     #[inline(always)]
     pub fn slot(&self, batch: &mut Batch) -> Option<NonNull<u8>> {
         if !self.has_room(batch) {
