@@ -83,18 +83,17 @@ pub unsafe fn one(source: *const u8, target: *mut u8) {
     }
 }
 
-/// Copies `count` completions: entry `i` stands at `source + (i << shift)` and goes to `target + i * 48`.
+/// Copies `count` completions to an array at `target`; `slot` gives the place of one after the other.
 ///
 /// # Safety
-/// Each of the `count` entries is readable at its place in `source`, with all `1 << shift` bytes of its slot,
-/// at least 64, and writable at its place in `target`, and the two do not overlap.
+/// 48 bytes are readable at each of `count` places and writable at each of `count` entries of the array, and
+/// the two do not overlap.
 #[inline(always)]
-pub unsafe fn baseline_run(mut source: *const u8, mut target: *mut u8, count: usize, shift: u32) {
+pub unsafe fn baseline_run(mut slot: impl FnMut() -> *const u8, mut target: *mut u8, count: u32) {
     for _ in 0..count {
-        // SAFETY: the pointers stand at the next of the `count` entries. They are advanced without a claim to
-        // stay inside the buffers, because behind the last entry they may not.
-        unsafe { one(source, target) };
-        source = source.wrapping_add(1 << shift);
+        // SAFETY: the next of `count` entries. The target is advanced without a claim to stay inside the array,
+        // because behind the last entry it does not.
+        unsafe { one(slot(), target) };
         target = target.wrapping_add(ENTRY);
     }
 }
@@ -103,30 +102,27 @@ pub unsafe fn baseline_run(mut source: *const u8, mut target: *mut u8, count: us
 /// those across the end of a cache line; an array that is aligned to 16 bytes, as most are, gets none of them.
 ///
 /// # Safety
-/// As [`baseline_run`], on a machine with [AVX2](avx2).
+/// As [`baseline_run`], on a machine with [AVX2](avx2). The 16 bytes before and behind each entry are readable.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2")]
-pub unsafe fn avx2_run(mut source: *const u8, mut target: *mut u8, mut count: usize, shift: u32) {
+pub unsafe fn avx2_run(mut slot: impl FnMut() -> *const u8, mut target: *mut u8, mut count: u32) {
     use core::arch::x86_64::{__m256i, _mm256_blend_epi32, _mm256_loadu_si256, _mm256_storeu_si256};
 
-    let slot = 1usize << shift;
     if target as usize & 31 == 16 && count != 0 {
-        // SAFETY: the pointers stand at the first entry.
-        unsafe { one(source, target) };
-        source = source.wrapping_add(slot);
+        // SAFETY: the first entry.
+        unsafe { one(slot(), target) };
         target = target.wrapping_add(ENTRY);
         count -= 1;
     }
-    for _ in 0..count / 2 {
-        let second = source.wrapping_add(slot);
-        // SAFETY: both slots lie within the run, 64 bytes each at least: the second register has the end of the
-        // first entry and what follows in its slot, the third what comes before the second entry, in the first
-        // one's slot, and its start. Three times 32 bytes are their place in the target. The unaligned forms
-        // ask for no alignment.
+    while count >= 2 {
+        let (first, second) = (slot(), slot());
+        // SAFETY: two of the `count` entries. The second register has the end of the first and what follows it,
+        // the third what comes before the second and its start. Three times 32 bytes are their place in the
+        // target. The unaligned forms ask for no alignment.
         unsafe {
-            let front = _mm256_loadu_si256(source.cast::<__m256i>());
-            let end = _mm256_loadu_si256(source.add(32).cast::<__m256i>());
+            let front = _mm256_loadu_si256(first.cast::<__m256i>());
+            let end = _mm256_loadu_si256(first.add(32).cast::<__m256i>());
             let start = _mm256_loadu_si256(second.sub(16).cast::<__m256i>());
             let rest = _mm256_loadu_si256(second.add(16).cast::<__m256i>());
             _mm256_storeu_si256(target.cast::<__m256i>(), front);
@@ -136,12 +132,12 @@ pub unsafe fn avx2_run(mut source: *const u8, mut target: *mut u8, mut count: us
             );
             _mm256_storeu_si256(target.add(64).cast::<__m256i>(), rest);
         }
-        source = second.wrapping_add(slot);
         target = target.wrapping_add(2 * ENTRY);
+        count -= 2;
     }
-    if !count.is_multiple_of(2) {
-        // SAFETY: the pointers stand at the last entry.
-        unsafe { one(source, target) };
+    if count != 0 {
+        // SAFETY: the last entry.
+        unsafe { one(slot(), target) };
     }
 }
 
@@ -149,18 +145,24 @@ pub unsafe fn avx2_run(mut source: *const u8, mut target: *mut u8, mut count: us
 mod tests {
     use super::*;
 
-    fn copies_what_it_should(run: unsafe fn(*const u8, *mut u8, usize, u32)) {
+    /// Bytes that are readable before the first slot, as the head of a ring is.
+    const HEAD: usize = 16;
+
+    fn copies_what_it_should(run: unsafe fn(&mut dyn FnMut() -> *const u8, *mut u8, u32)) {
         for shift in [6, 7, 9] {
             for count in 0..9 {
-                let source: Vec<u8> = (0..count << shift).map(|i| (i * 7 + i / 251) as u8).collect();
+                let source: Vec<u8> = (0..HEAD + (count << shift)).map(|i| (i * 7 + i / 251) as u8).collect();
                 for skew in [0, 8, 16, 24, 40] {
                     let mut target = vec![0xA5u8; skew + count * ENTRY + 8];
+                    let mut places = (0..count).map(|i| source.as_ptr().wrapping_add(HEAD + (i << shift)));
                     // SAFETY: both buffers hold `count` entries, and the machine can run the function.
-                    unsafe { run(source.as_ptr(), target.as_mut_ptr().add(skew), count, shift) };
+                    unsafe {
+                        run(&mut || places.next().unwrap(), target.as_mut_ptr().add(skew), count as u32);
+                    }
                     for i in 0..count {
                         assert_eq!(
                             target[skew + i * ENTRY..][..ENTRY],
-                            source[i << shift..][..ENTRY],
+                            source[HEAD + (i << shift)..][..ENTRY],
                             "{count} {shift} {skew} {i}"
                         );
                     }
@@ -177,12 +179,18 @@ mod tests {
 
     #[test]
     fn every_copy_moves_the_same_bytes() {
-        copies_what_it_should(baseline_run);
+        copies_what_it_should(|slot, target, count| {
+            // SAFETY: handed on to the caller.
+            unsafe { baseline_run(slot, target, count) }
+        });
         #[cfg(target_arch = "x86_64")]
         {
             assert_eq!(avx2(), std::is_x86_feature_detected!("avx2"));
             if avx2() {
-                copies_what_it_should(avx2_run);
+                copies_what_it_should(|slot, target, count| {
+                    // SAFETY: handed on to the caller, on a machine with AVX2.
+                    unsafe { avx2_run(slot, target, count) }
+                });
             }
         }
     }

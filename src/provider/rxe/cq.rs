@@ -57,8 +57,8 @@ pub struct Cq {
     /// The program says that one thread at a time uses the queue: the lock was taken at creation and stays
     /// held.
     pub single_threaded: bool,
-    /// What takes several completions the fastest on this machine.
-    poll_run: PollRun,
+    /// What takes many completions the fastest on this machine.
+    take_many: Take,
     /// Whether the queue is empty, without the lock.
     pub glance: Glance,
     /// Ring and position.
@@ -95,7 +95,7 @@ impl Cq {
         if single_threaded {
             queue.lock().leave_held();
         }
-        Self { public: UnsafeCell::new(public), single_threaded, poll_run: fastest_run(), glance, queue }
+        Self { public: UnsafeCell::new(public), single_threaded, take_many: fastest_take(), glance, queue }
     }
 
     /// Runs `body` alone with ring and position.
@@ -111,15 +111,18 @@ impl Cq {
     }
 }
 
+/// Completions up to which a loop by 16-byte registers, without a call, is the fastest.
+const FEW: u32 = 4;
+
 /// Moves up to `num_entries` completions to the program's array `wc`; how many, or -1 for a null queue.
 ///
-/// What most polls do (find nothing, or one completion) is here and in `poll_shared`, without a call, so that
-/// no registers are saved for one.
+/// What most polls do (find [few](FEW) completions, or none) is here and in `poll_shared`, without a call, so
+/// that no registers are saved for one.
 pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int {
     // SAFETY: the program passes a live queue of a context whose table holds this function.
     let Some(cq) = (unsafe { Cq::from_c(cq) }) else { return -1 };
     // A negative number asks for nothing.
-    let max = num_entries.max(0) as usize;
+    let max = num_entries.max(0) as u32;
     if !cq.single_threaded {
         match cq.queue.try_lock_alone() {
             Some(queue) => queue.leave_held(),
@@ -130,15 +133,15 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
     // SAFETY: the lock is held, by this call or as in `with_queue`; the reference ends with the call.
     let ring = unsafe { &mut cq.queue.held_mut().ring };
     let ready = ring.ready(max);
-    if ready.count > 1 {
+    if ready.count > FEW {
         // SAFETY: the lock is held; room as for `num_entries`.
-        return unsafe { (cq.poll_run)(cq, wc, ready) };
+        return unsafe { (cq.take_many)(cq, wc, ready) };
     }
     // SAFETY: the program passes room for `num_entries` completions, which are ENTRY bytes each; a ring is the
     // driver's memory and no array of the program. Where the lock was taken here, nobody uses the ring any
     // more.
     unsafe {
-        ring.take_one(ready, wc.cast());
+        ring.take(ready, wc.cast());
         if !cq.single_threaded {
             cq.queue.release();
         }
@@ -146,66 +149,84 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
     ready.count as c_int
 }
 
-/// `poll_cq` in a process with several threads. What follows the locked instruction waits for it, and is
-/// therefore little.
+/// `poll_cq` in a process with several threads. The locked instruction waits for what was stored before it, and
+/// what follows waits for it: both are little.
 ///
 /// # Safety
 /// There is room for `max` completions at `wc`.
 #[inline(never)]
-unsafe extern "C" fn poll_shared(cq: &Cq, wc: *mut ibv_wc, max: usize) -> c_int {
-    let idle = cq.glance.idle();
-    if idle && cq.glance.empty() {
+unsafe extern "C" fn poll_shared(cq: &Cq, wc: *mut ibv_wc, max: u32) -> c_int {
+    if cq.glance.idle() && cq.glance.empty() {
         return 0;
     }
     match cq.queue.try_lock_shared() {
-        Some(queue) => queue.leave_held(),
-        None => wait(cq),
+        // SAFETY: the lock is held from here on; the room by the contract.
+        Some(queue) => unsafe {
+            queue.leave_held();
+            poll_held(cq, wc, max)
+        },
+        // SAFETY: the room by the contract.
+        None => unsafe { poll_later(cq, wc, max) },
     }
+}
+
+/// As [`poll_shared`], where another thread holds the lock: waits for it.
+///
+/// # Safety
+/// As there.
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn poll_later(cq: &Cq, wc: *mut ibv_wc, max: u32) -> c_int {
+    cq.queue.lock().leave_held();
+    // SAFETY: the lock is held; the room by the contract.
+    unsafe { poll_held(cq, wc, max) }
+}
+
+/// Polls, notes whether nothing was found, and gives the lock back.
+///
+/// # Safety
+/// The calling thread holds the lock; there is room for `max` completions at `wc`.
+#[inline(always)]
+unsafe fn poll_held(cq: &Cq, wc: *mut ibv_wc, max: u32) -> c_int {
     // SAFETY: the lock is held; the reference ends with the call.
     let ring = unsafe { &mut cq.queue.held_mut().ring };
     let ready = ring.ready(max);
-    if ready.count > 1 {
-        // SAFETY: the lock is held, and the room by the contract.
-        return unsafe { (cq.poll_run)(cq, wc, ready) };
+    let idle = ready.count == 0;
+    if idle != cq.glance.idle() {
+        cq.glance.set_idle(idle);
     }
-    if idle != (ready.count == 0) {
-        cq.glance.set_idle(!idle);
+    if ready.count > FEW {
+        // SAFETY: the lock is held, and the room by the contract.
+        return unsafe { (cq.take_many)(cq, wc, ready) };
     }
     // SAFETY: the room by the contract; nobody uses the ring after the release.
     unsafe {
-        ring.take_one(ready, wc.cast());
+        ring.take(ready, wc.cast());
         cq.queue.release();
     }
     ready.count as c_int
-}
-
-/// Waits for the lock, and leaves it held.
-#[cold]
-#[inline(never)]
-extern "C" fn wait(cq: &Cq) {
-    cq.queue.lock().leave_held();
 }
 
 /// Takes what a poll found, and gives the lock back. The poll ends in it, so that it is one call.
 ///
 /// # Safety
 /// The calling thread holds the lock; `ready` is what the ring said last; there is room for as many at `wc`.
-type PollRun = unsafe extern "C" fn(cq: &Cq, wc: *mut ibv_wc, ready: Ready) -> c_int;
+type Take = unsafe extern "C" fn(cq: &Cq, wc: *mut ibv_wc, ready: Ready) -> c_int;
 
-fn fastest_run() -> PollRun {
+fn fastest_take() -> Take {
     #[cfg(target_arch = "x86_64")]
     if super::copy::avx2() {
-        return poll_run_avx2;
+        return take_avx2;
     }
-    poll_run
+    take
 }
 
 /// # Safety
-/// As [`PollRun`].
-unsafe extern "C" fn poll_run(cq: &Cq, wc: *mut ibv_wc, ready: Ready) -> c_int {
+/// As [`Take`].
+unsafe extern "C" fn take(cq: &Cq, wc: *mut ibv_wc, ready: Ready) -> c_int {
     // SAFETY: by the contract.
     unsafe {
-        cq.queue.held_mut().ring.take_run(ready, wc.cast());
+        cq.queue.held_mut().ring.take(ready, wc.cast());
         if !cq.single_threaded {
             cq.queue.release();
         }
@@ -213,22 +234,14 @@ unsafe extern "C" fn poll_run(cq: &Cq, wc: *mut ibv_wc, ready: Ready) -> c_int {
     ready.count as c_int
 }
 
-/// Completions up to which wider registers cost more than they bring: where the run does not begin or end with
-/// two entries, and at its end, when the processor changes back.
-#[cfg(target_arch = "x86_64")]
-const FEW: usize = 12;
-
 /// # Safety
-/// As [`PollRun`], on a machine with [AVX2](super::copy::avx2).
+/// As [`Take`], on a machine with [AVX2](super::copy::avx2).
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-unsafe extern "C" fn poll_run_avx2(cq: &Cq, wc: *mut ibv_wc, ready: Ready) -> c_int {
+unsafe extern "C" fn take_avx2(cq: &Cq, wc: *mut ibv_wc, ready: Ready) -> c_int {
     // SAFETY: by the contract.
     unsafe {
-        if ready.count <= FEW {
-            return poll_run(cq, wc, ready);
-        }
-        cq.queue.held_mut().ring.take_run_avx2(ready, wc.cast());
+        cq.queue.held_mut().ring.take_avx2(ready, wc.cast());
         if !cq.single_threaded {
             cq.queue.release();
         }

@@ -63,40 +63,112 @@ unsafe extern "C" fn start_poll<const LOCKED: bool>(
     // `end_poll`, or since creation when the program promised one thread; no reference leaves this function.
     unsafe {
         let cq = Cq::from_extended(current);
-        let mut idle = false;
         if LOCKED {
-            if let Some(queue) = cq.queue.try_lock_alone() {
-                queue.leave_held();
-            } else {
-                idle = cq.glance.idle();
-                if idle && cq.glance.empty() {
-                    return Errno::ENOENT.also_set().0;
-                }
-                cq.queue.lock().leave_held();
+            match cq.queue.try_lock_alone() {
+                Some(queue) => queue.leave_held(),
+                None => return start_poll_shared(current),
             }
         }
         let queue = cq.queue.held_mut();
-        let walk = queue.ring.walk();
-        if LOCKED && idle != walk.is_none() {
-            cq.glance.set_idle(!idle);
-        }
-        if let Some(walk) = walk {
-            queue.walk = walk;
-        } else {
-            if LOCKED {
-                cq.queue.release();
-            }
-            return Errno::ENOENT.also_set().0;
-        }
+        let Some(walk) = queue.ring.walk() else { return nothing::<LOCKED>(current) };
+        queue.walk = walk;
         show(current);
     }
     0
+}
+
+/// `start_poll` in a process with several threads: as `poll_shared` of `cq.rs`.
+///
+/// # Safety
+/// `current` is a live extended queue of this provider.
+#[inline(never)]
+unsafe extern "C" fn start_poll_shared(current: *mut ibv_cq_ex) -> c_int {
+    // SAFETY: as in `start_poll`.
+    unsafe {
+        let cq = Cq::from_extended(current);
+        if cq.glance.idle() && cq.glance.empty() {
+            return nothing::<false>(current);
+        }
+        match cq.queue.try_lock_shared() {
+            Some(queue) => queue.leave_held(),
+            None => return start_poll_later(current),
+        }
+        start_held(current)
+    }
+}
+
+/// As [`start_poll_shared`], where another thread holds the lock: waits for it.
+///
+/// # Safety
+/// As there.
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn start_poll_later(current: *mut ibv_cq_ex) -> c_int {
+    // SAFETY: as in `start_poll`.
+    unsafe {
+        Cq::from_extended(current).queue.lock().leave_held();
+        start_held(current)
+    }
+}
+
+/// Starts, and notes whether nothing was found.
+///
+/// # Safety
+/// As [`start_poll_shared`], and the calling thread holds the lock.
+#[inline(always)]
+unsafe fn start_held(current: *mut ibv_cq_ex) -> c_int {
+    // SAFETY: as in `start_poll`.
+    unsafe {
+        let cq = Cq::from_extended(current);
+        let queue = cq.queue.held_mut();
+        let walk = queue.ring.walk();
+        if walk.is_none() != cq.glance.idle() {
+            cq.glance.set_idle(walk.is_none());
+        }
+        let Some(walk) = walk else { return nothing::<true>(current) };
+        queue.walk = walk;
+        show(current);
+    }
+    0
+}
+
+/// ENOENT (`errno` set), without the lock where it is `HELD`.
+///
+/// # Safety
+/// As [`start_poll_shared`]; where `HELD`, the calling thread holds the lock.
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn nothing<const HELD: bool>(current: *mut ibv_cq_ex) -> c_int {
+    if HELD {
+        // SAFETY: by the contract.
+        unsafe { Cq::from_extended(current).queue.release() };
+    }
+    Errno::ENOENT.also_set().0
 }
 
 /// Goes on to the next completion; ENOENT (`errno` set) if there is none yet, with the last one still to be
 /// read.
 unsafe extern "C" fn next_poll(current: *mut ibv_cq_ex) -> c_int {
     // SAFETY: the program calls this between `start_poll` and `end_poll`.
+    unsafe {
+        let Queue { ring, walk, .. } = polled(current);
+        if !ring.advance(walk) {
+            return next_poll_arrived(current);
+        }
+        show(current);
+    }
+    0
+}
+
+/// As [`next_poll`], where what arrived since `start_poll` is to be looked for. Apart, so that the usual case
+/// has no branch that is taken.
+///
+/// # Safety
+/// As [`polled`].
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn next_poll_arrived(current: *mut ibv_cq_ex) -> c_int {
+    // SAFETY: by the contract.
     unsafe {
         let Queue { ring, walk, .. } = polled(current);
         if !ring.step(walk) {

@@ -17,6 +17,8 @@ use crate::uverbs::device_file::DeviceFile;
 pub struct ReceiveQueue {
     ring: Mapped<WorkRing>,
     max_sge: u32,
+    /// Scatter/gather entries of a request that [`ReceiveQueue::post_one`] takes.
+    few: u32,
 }
 
 impl ReceiveQueue {
@@ -24,7 +26,7 @@ impl ReceiveQueue {
     pub fn map(file: &DeviceFile, place: &mminfo, max_sge: u32) -> Result<Self> {
         let ring = Mapped::work(file, place, wqe::RECV_HEAD)?;
         let max_sge = wqe::max_recv_sge(max_sge, ring.slot_size());
-        Ok(Self { ring, max_sge })
+        Ok(Self { ring, max_sge, few: max_sge.min(wqe::FEW) })
     }
 
     /// Replaces the ring by another of the same queue; on an error the old one stays.
@@ -46,11 +48,16 @@ impl ReceiveQueue {
         let mut ring = unsafe { self.ring.local() };
         // SAFETY: by the contract.
         let Some(wr) = (unsafe { list.as_ref() }) else { return false };
-        let is_short = wr.next.is_null() && wr.num_sge as u32 <= self.max_sge.min(wqe::FEW);
+        // A negative number counts as a huge one.
+        if !wr.next.is_null() || wr.num_sge as u32 > self.few {
+            return false;
+        }
         let mut batch = ring.start();
-        let Some(slot) = (if is_short { ring.slot(&mut batch) } else { None }) else { return false };
+        if !ring.has_room(&batch) {
+            return false;
+        }
         // SAFETY: as in `post`.
-        unsafe { wqe::write_short_recv(slot, wr) };
+        unsafe { wqe::write_short_recv(ring.next(&batch), wr) };
         ring.accept(&mut batch);
         ring.publish(&batch);
         true

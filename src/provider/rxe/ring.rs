@@ -5,7 +5,7 @@
 //! is one behind the consumer, so one slot always stays empty.
 //!
 //! The other side is not trusted. The geometry is checked once and kept here; an index that was read is cut to
-//! the number of slots before anything is done with it, so every slot lies inside the mapping whatever the
+//! the number of slots before it leads to one or counts any, so every slot lies inside the mapping whatever the
 //! shared memory says.
 
 use core::ptr::{self, NonNull};
@@ -123,38 +123,10 @@ pub struct Walk {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Ready {
+    /// As it was read: to be cut to the ring.
     start: u32,
     /// At most one less than the ring has slots.
-    pub count: usize,
-}
-
-macro_rules! take_run {
-    ($(#[$attribute:meta])* $name:ident, $copy:path) => {
-        /// Moves completions to `target`, in one run or, around the end of the ring, in two, and gives their
-        /// slots back with one store.
-        ///
-        /// # Safety
-        /// `ready` came from this ring, which nobody took from since. As many entries of 48 bytes are writable
-        /// at `target`, outside the ring.
-        $(#[$attribute])*
-        pub unsafe fn $name(&mut self, ready: Ready, target: *mut u8) {
-            // A copy, so that it can stay in registers whatever is written through pointers meanwhile.
-            let (ring, Ready { start, count }) = (self.ring, ready);
-            let to_end = ring.mask as usize + 1 - start as usize;
-            // SAFETY: `start` and `count` are at most the mask: slots `start .. start + first` end at the
-            // ring's last slot at the latest, and slots `0 .. count - first` end before `start`; each slot
-            // holds an entry, in 64 bytes at least as their number is a power of two, and the target has room
-            // for `count`.
-            unsafe {
-                if count > to_end {
-                    $copy(ring.slot(0).as_ptr(), target.add(to_end * ENTRY), count - to_end, ring.shift);
-                }
-                let first = if count < to_end { count } else { to_end };
-                $copy(ring.slot(start).as_ptr(), target, first, ring.shift);
-            }
-            ring.give_back(start, count as u32);
-        }
-    };
+    pub count: u32,
 }
 
 impl CompletionRing {
@@ -171,43 +143,62 @@ impl CompletionRing {
 
     /// The completions that are there, up to `max`. The producer index is read once.
     #[inline(always)]
-    pub fn ready(&self, max: usize) -> Ready {
+    pub fn ready(&self, max: u32) -> Ready {
         // Acquire: the entries were written before the producer index that counts them.
         let end = self.ring.producer().load(Ordering::Acquire);
-        let start = self.ring.consumer().load(Ordering::Relaxed) & self.ring.mask;
-        let ready = (end.wrapping_sub(start) & self.ring.mask) as usize;
+        let start = self.ring.consumer().load(Ordering::Relaxed);
+        let ready = end.wrapping_sub(start) & self.ring.mask;
         Ready { start, count: if ready < max { ready } else { max } }
     }
 
-    /// Moves a single completion, or none, to `target` and gives its slot back.
+    /// Moves completions to `target` and gives their slots back with one store.
     ///
     /// # Safety
-    /// `ready` came from this ring, which nobody took from since, and has one completion at most. 48 bytes are
-    /// writable at `target`, outside the ring.
+    /// `ready` came from this ring, which nobody took from since. As many entries of 48 bytes are writable at
+    /// `target`, outside the ring.
     #[inline(always)]
-    pub unsafe fn take_one(&mut self, ready: Ready, target: *mut u8) {
+    pub unsafe fn take(&mut self, ready: Ready, target: *mut u8) {
         // A copy, so that it can stay in registers whatever is written through pointers meanwhile.
-        let ring = self.ring;
-        if ready.count != 0 {
-            // SAFETY: the slot is inside the ring and holds at least an entry; the target has room for one.
-            unsafe { copy::one(ring.slot(ready.start).as_ptr(), target) };
-            ring.give_back(ready.start, 1);
+        let (ring, Ready { start, count }) = (self.ring, ready);
+        if count == 0 {
+            return;
         }
+        let mut index = start;
+        let next = || {
+            let slot = ring.slot(index);
+            index = index.wrapping_add(1);
+            slot.as_ptr().cast_const()
+        };
+        // SAFETY: a slot holds an entry; the target has room for `count`.
+        unsafe { copy::baseline_run(next, target, count) };
+        ring.give_back(start, count);
     }
 
-    take_run!(
-        #[inline(always)]
-        take_run,
-        copy::baseline_run
-    );
-    take_run!(
-        /// On a machine with [AVX2](copy::avx2).
-        #[cfg(target_arch = "x86_64")]
-        #[inline]
-        #[target_feature(enable = "avx2")]
-        take_run_avx2,
-        copy::avx2_run
-    );
+    /// As [`CompletionRing::take`], faster for many.
+    ///
+    /// # Safety
+    /// As there, on a machine with [AVX2](copy::avx2).
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub unsafe fn take_avx2(&mut self, ready: Ready, target: *mut u8) {
+        let (ring, Ready { start, count }) = (self.ring, ready);
+        // Bytes instead of indices, which saves a shift for each. The slots are a power of two of bytes, so a
+        // mask cuts an offset to them.
+        let mut offset = (start as usize) << ring.shift;
+        let mask = ((ring.mask as usize + 1) << ring.shift) - 1;
+        let next = || {
+            // SAFETY: what is left of the offset is a multiple of the slot size, and that of the last slot at
+            // most.
+            let slot = unsafe { ring.base.add(DATA + (offset & mask)) };
+            offset = offset.wrapping_add(1 << ring.shift);
+            slot.as_ptr().cast_const()
+        };
+        // SAFETY: as there; a slot has 64 bytes at least, as their number is a power of two, and the head
+        // stands before the first.
+        unsafe { copy::avx2_run(next, target, count) };
+        ring.give_back(start, count);
+    }
 
     /// Starts a walk at the oldest completion; nothing if there is none.
     #[inline(always)]
@@ -217,20 +208,30 @@ impl CompletionRing {
         (start != end).then_some(Walk { current: start, end, published: start })
     }
 
+    /// Goes on to the next completion, if it was there when the producer index was last read.
+    #[inline(always)]
+    pub fn advance(&self, walk: &mut Walk) -> bool {
+        let next = walk.current.wrapping_add(1) & self.ring.mask;
+        if next == walk.end {
+            return false;
+        }
+        walk.current = next;
+        true
+    }
+
     /// Goes on to the next completion. If there is none, stays at the last one, gives the slots before it back,
     /// and returns false.
     #[inline(always)]
     pub fn step(&mut self, walk: &mut Walk) -> bool {
-        let next = walk.current.wrapping_add(1) & self.ring.mask;
-        if next == walk.end {
-            walk.end = self.ring.producer().load(Ordering::Acquire) & self.ring.mask;
-            if next == walk.end {
-                self.publish(walk, walk.current);
-                return false;
-            }
+        if self.advance(walk) {
+            return true;
         }
-        walk.current = next;
-        true
+        walk.end = self.ring.producer().load(Ordering::Acquire) & self.ring.mask;
+        if self.advance(walk) {
+            return true;
+        }
+        self.publish(walk, walk.current);
+        false
     }
 
     /// Ends a walk: every completion up to the current one is given back.
@@ -367,18 +368,30 @@ impl WorkRing {
         self.ring.consumer().load(Ordering::Acquire) & self.ring.mask
     }
 
-    /// The slot that the next entry goes to, [`WorkRing::slot_size`] bytes; nothing while the ring is full. The
-    /// consumer index is read again only when the last one seen says full.
+    /// Whether there is a slot for the next entry, as far as the consumer index that was read last says.
+    #[inline(always)]
+    pub fn has_room(&self, batch: &Batch) -> bool {
+        batch.next.wrapping_add(1) & self.ring.mask != batch.consumer
+    }
+
+    /// The slot that the next entry goes to where the ring [has room](WorkRing::has_room),
+    /// [`WorkRing::slot_size`] bytes.
+    #[inline(always)]
+    pub fn next(&self, batch: &Batch) -> NonNull<u8> {
+        self.ring.slot(batch.next)
+    }
+
+    /// The slot that the next entry goes to; nothing while the ring is full. The consumer index is read again
+    /// only when the last one seen says full.
     #[inline(always)]
     pub fn slot(&self, batch: &mut Batch) -> Option<NonNull<u8>> {
-        let after = batch.next.wrapping_add(1) & self.ring.mask;
-        if after == batch.consumer {
+        if !self.has_room(batch) {
             batch.consumer = self.consumed();
-            if after == batch.consumer {
+            if !self.has_room(batch) {
                 return None;
             }
         }
-        Some(self.ring.slot(batch.next))
+        Some(self.next(batch))
     }
 
     /// Adds the slot that [`WorkRing::slot`] gave to the batch.

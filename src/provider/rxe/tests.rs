@@ -31,25 +31,30 @@ struct Ring {
     device: DeviceFile,
     file: File,
     shift: u32,
+    slots: u32,
 }
 
 impl Ring {
     fn new(shift: u32) -> Self {
+        Self::of_slots(shift, SLOTS)
+    }
+
+    fn of_slots(shift: u32, slots: u32) -> Self {
         // SAFETY: the name is a NUL-terminated string.
         let fd = unsafe { libc::memfd_create(c"ring".as_ptr(), libc::MFD_CLOEXEC) };
         assert!(fd >= 0);
         // SAFETY: just opened, and nobody else has it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         let file = File::from(fd.try_clone().unwrap());
-        let ring = Self { device: DeviceFile::from_fd(fd), file, shift };
+        let ring = Self { device: DeviceFile::from_fd(fd), file, shift, slots };
         ring.file.set_len(u64::from(ring.place().size)).unwrap();
         ring.put(ring::LOG2_SLOT_SIZE, shift);
-        ring.put(ring::INDEX_MASK, SLOTS - 1);
+        ring.put(ring::INDEX_MASK, slots - 1);
         ring
     }
 
     fn place(&self) -> mminfo {
-        mminfo { offset: 0, size: ring::DATA as u32 + (SLOTS << self.shift), pad: 0 }
+        mminfo { offset: 0, size: ring::DATA as u32 + (self.slots << self.shift), pad: 0 }
     }
 
     fn put(&self, offset: usize, value: u32) {
@@ -401,6 +406,14 @@ fn a_datagram_queue_pair_has_builders_for_sends_only() {
     );
 }
 
+/// Calls a function of an extended queue's table.
+macro_rules! poll {
+    ($cq:expr, $function:ident $(, $arg:expr)*) => {
+        // SAFETY: the queue is live, and the calls come in the order that the functions ask for.
+        unsafe { (*$cq.as_ptr().cast::<ibv_cq_ex>()).$function.unwrap()($cq.as_ptr().cast() $(, $arg)*) }
+    };
+}
+
 /// A completion queue with three completions in its ring, numbered 1 to 3, and one slot empty.
 fn completions(wc_flags: Option<u64>, single_threaded: bool) -> (Ring, Handle<ibv_cq>) {
     let ring = Ring::new(6);
@@ -408,9 +421,14 @@ fn completions(wc_flags: Option<u64>, single_threaded: bool) -> (Ring, Handle<ib
         ring.complete(slot, u64::from(slot) + 1, &[(8, slot), (12, 128), (20, 100 + slot), (28, 0x11)]);
     }
     ring.put(ring::PRODUCER, 3);
+    let cq = queue_over(&ring, wc_flags, single_threaded);
+    (ring, cq)
+}
+
+fn queue_over(ring: &Ring, wc_flags: Option<u64>, single_threaded: bool) -> Handle<ibv_cq> {
     let mapped = Mapped::completions(&ring.device, &ring.place()).unwrap();
     let created = CqCreated { handle: 3, cqe: 3 };
-    (ring, Handle::publish(Box::new(Cq::new(created, mapped, wc_flags, single_threaded))))
+    Handle::publish(Box::new(Cq::new(created, mapped, wc_flags, single_threaded)))
 }
 
 fn destroy(cq: Handle<ibv_cq>) {
@@ -442,12 +460,78 @@ fn a_poll_takes_as_many_as_there_are_and_fit() {
     }
 }
 
-/// Calls a function of an extended queue's table.
-macro_rules! poll {
-    ($cq:expr, $function:ident $(, $arg:expr)*) => {
-        // SAFETY: the queue is live, and the calls come in the order that the functions ask for.
-        unsafe { (*$cq.as_ptr().cast::<ibv_cq_ex>()).$function.unwrap()($cq.as_ptr().cast() $(, $arg)*) }
-    };
+#[test]
+fn a_poll_of_few_and_one_of_many_take_the_same_round_the_end() {
+    const MANY: u32 = 16;
+    for single_threaded in [false, true] {
+        let ring = Ring::of_slots(6, MANY);
+        for slot in 0..MANY {
+            ring.complete(slot, u64::from(slot), &[(8, slot), (12, 128), (20, 100 + slot), (28, 0x11)]);
+        }
+        let cq = queue_over(&ring, None, single_threaded);
+        for (start, count) in (0..MANY).flat_map(|start| (0..MANY).map(move |count| (start, count))) {
+            ring.put(ring::CONSUMER, start);
+            ring.put(ring::PRODUCER, (start + count) % MANY);
+            // SAFETY: plain C data; all zeros is its empty value.
+            let mut array: [ibv_wc; MANY as usize] = unsafe { core::mem::zeroed() };
+            // SAFETY: a live queue, and room for what is asked.
+            let taken = unsafe { cq::poll_cq(cq.as_ptr(), MANY as c_int, array.as_mut_ptr()) };
+            assert_eq!((taken, ring.get(ring::CONSUMER)), (count as c_int, (start + count) % MANY));
+            for (i, wc) in (0..count).zip(&array) {
+                let slot = (start + i) % MANY;
+                assert_eq!(
+                    (wc.wr_id, wc.status, wc.byte_len, wc.qp_num),
+                    (u64::from(slot), slot, 100 + slot, 0x11)
+                );
+            }
+            assert!(array[count as usize..].iter().all(|wc| wc.qp_num == 0), "{start} {count}");
+        }
+        destroy(cq);
+    }
+}
+
+/// Waits until a thread of this process sleeps.
+fn sleeps(thread: libc::pid_t) {
+    let stat = format!("/proc/self/task/{thread}/stat");
+    while !std::fs::read_to_string(&stat).unwrap().contains(") S ") {
+        std::thread::sleep(std::time::Duration::from_micros(100));
+    }
+}
+
+#[test]
+fn polls_wait_while_another_thread_walks() {
+    let (ring, cq) = completions(Some(cq_ex::WC_FLAGS), false);
+    let public = cq.as_ptr() as usize;
+    for round in 0..2 {
+        assert_eq!(poll!(cq, start_poll, null_mut()), 0);
+        let (tell, told) = std::sync::mpsc::channel();
+        let waiter = std::thread::spawn(move || {
+            // SAFETY: answers a number.
+            tell.send(unsafe { libc::gettid() }).unwrap();
+            let cq = core::ptr::with_exposed_provenance_mut::<ibv_cq>(public);
+            // SAFETY: plain C data; all zeros is its empty value.
+            let mut wc: ibv_wc = unsafe { core::mem::zeroed() };
+            // SAFETY: the queue lives until this thread was waited for, and there is room for one.
+            let found = unsafe {
+                if round == 0 {
+                    cq::poll_cq(cq, 1, &raw mut wc)
+                } else {
+                    let extended = cq.cast::<ibv_cq_ex>();
+                    let found = (*extended).start_poll.unwrap()(extended, null_mut());
+                    wc.wr_id = (*extended).wr_id;
+                    (*extended).end_poll.unwrap()(extended);
+                    found
+                }
+            };
+            (found, wc.wr_id)
+        });
+        sleeps(told.recv().unwrap());
+        assert!(!waiter.is_finished());
+        poll!(cq, end_poll);
+        assert_eq!(waiter.join().unwrap(), if round == 0 { (1, 2) } else { (0, 2) });
+        ring.put(ring::CONSUMER, 0);
+    }
+    destroy(cq);
 }
 
 #[test]

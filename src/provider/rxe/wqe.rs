@@ -232,11 +232,9 @@ pub unsafe fn write_short_recv(slot: NonNull<u8>, wr: &ibv_recv_wr) {
     let mut length = 0u32;
     // SAFETY: the slot holds head and list, and the list has `num_sge` entries.
     unsafe {
+        core::hint::assert_unchecked(count <= FEW);
         let target = slot.cast::<rxe_recv_wqe>().as_ptr().add(1).cast::<ibv_sge>();
-        for i in 0..FEW {
-            if i == count {
-                break;
-            }
+        for i in 0..count {
             let entry = wr.sg_list.add(i as usize).read();
             length = length.wrapping_add(entry.length);
             target.add(i as usize).write(entry);
@@ -251,11 +249,26 @@ pub unsafe fn write_short_recv(slot: NonNull<u8>, wr: &ibv_recv_wr) {
 /// `slot` is aligned to 8 and writable for the head of an entry.
 #[inline(always)]
 unsafe fn write_recv_head(slot: NonNull<u8>, wr: &ibv_recv_wr, length: u32) {
-    let dma = rxe_dma_info { length, resid: length, num_sge: wr.num_sge as u32, ..Pod::zeroed() };
+    // Words of 8 bytes, because a short request takes as long as its stores. The length is also what remains of
+    // it; no entry has been used yet.
+    let words = [wr.wr_id, 0, pair(length, length), pair(0, wr.num_sge as u32), 0];
     // SAFETY: by the contract.
-    unsafe {
-        slot.cast::<rxe_recv_wqe>().as_ptr().write(rxe_recv_wqe { wr_id: wr.wr_id, dma, ..Pod::zeroed() });
-    }
+    unsafe { slot.cast::<[u64; 5]>().write(words) };
+}
+
+// Where `write_recv_head` puts its words.
+const _: () = {
+    assert!(size_of::<rxe_recv_wqe>() == size_of::<[u64; 5]>());
+    assert!(offset_of!(rxe_recv_wqe, wr_id) == 0);
+    assert!(offset_of!(rxe_recv_wqe, dma.length) == 16 && offset_of!(rxe_recv_wqe, dma.resid) == 20);
+    assert!(offset_of!(rxe_recv_wqe, dma.num_sge) == 28);
+};
+
+/// Two neighbouring fields as one.
+#[inline(always)]
+fn pair(first: u32, second: u32) -> u64 {
+    let (low, high) = if cfg!(target_endian = "little") { (first, second) } else { (second, first) };
+    u64::from(low) | u64::from(high) << 32
 }
 
 /// Copies scatter/gather entries one by one: lists are short, and a call of memcpy costs more than one entry

@@ -83,23 +83,26 @@ impl Queue {
     /// # Safety
     /// There is room for `max` completions at `wc`.
     #[inline(always)]
-    unsafe fn take(&mut self, wc: *mut ibv_wc, max: usize) -> usize {
-        for i in 0..max {
-            let slot = self.slots.at(self.taken);
+    unsafe fn take(&mut self, wc: *mut ibv_wc, max: u32) -> u32 {
+        let start = self.taken;
+        let mut done = 0;
+        while done < max {
+            let slot = self.slots.at(start.wrapping_add(done));
             // SAFETY: a slot of this queue, which the caller has locked.
             let flags = unsafe { flags(slot) };
             // Acquire: the driver sets the flag after it has written the entry.
             if flags.load(Ordering::Acquire) & SIW_WQE_VALID as u8 == 0 {
-                return i;
+                break;
             }
-            // SAFETY: the slot is ours while the flag is set; `i` is below the room that the caller vouches
+            // SAFETY: the slot is ours while the flag is set; `done` is below the room that the caller vouches
             // for.
-            unsafe { convert(&slot.as_ptr().read(), wc.add(i)) };
+            unsafe { convert(slot.as_ptr(), wc.add(done as usize)) };
             // Release: the entry is read before the driver may write the next one there.
             flags.store(0, Ordering::Release);
-            self.taken = self.taken.wrapping_add(1);
+            done += 1;
         }
-        max
+        self.taken = start.wrapping_add(done);
+        done
     }
 }
 
@@ -107,22 +110,26 @@ impl Queue {
 /// rdma-core; numbers that no driver gives are a general error.
 ///
 /// # Safety
-/// `wc` can be written.
+/// `cqe` can be read, and `wc` written.
 #[inline(always)]
-unsafe fn convert(cqe: &siw_cqe, wc: *mut ibv_wc) {
-    let opcode = OPCODES.get(usize::from(cqe.opcode)).copied();
-    let status = STATUSES.get(usize::from(cqe.status)).copied();
-    let status = if opcode.is_some() { status } else { None };
-    // SAFETY: by the contract.
+unsafe fn convert(cqe: *const siw_cqe, wc: *mut ibv_wc) {
+    // SAFETY: by the contract. What leads into a table is read once, whatever the driver writes meanwhile.
     unsafe {
-        (*wc).wr_id = cqe.id;
-        (*wc).byte_len = cqe.bytes;
+        (*wc).wr_id = (*cqe).id;
+        (*wc).byte_len = (*cqe).bytes;
         (*wc).wc_flags = 0;
         (*wc).anon1.imm_data = 0;
         (*wc).vendor_err = 0;
-        (*wc).opcode = opcode.unwrap_or(IBV_WC_SEND) as u32;
-        (*wc).status = status.unwrap_or(IBV_WC_GENERAL_ERR) as u32;
-        (*wc).qp_num = cqe.qp_id as u32;
+        (*wc).qp_num = (*cqe).qp_id as u32;
+        let (mut opcode, mut status) = (IBV_WC_SEND, IBV_WC_GENERAL_ERR);
+        if let Some(&known) = OPCODES.get(usize::from((&raw const (*cqe).opcode).read_volatile())) {
+            opcode = known;
+            if let Some(&known) = STATUSES.get(usize::from((&raw const (*cqe).status).read_volatile())) {
+                status = known;
+            }
+        }
+        (*wc).opcode = opcode as u32;
+        (*wc).status = status as u32;
     }
 }
 
@@ -131,9 +138,25 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
     // SAFETY: the program passes a live queue of a context whose table holds this function.
     let Some(object) = (unsafe { Cq::from_c(cq) }) else { return -1 };
     // A negative number asks for nothing.
-    let max = num_entries.max(0) as usize;
-    // SAFETY: the program passes room for `num_entries` completions.
-    unsafe { object.queue.lock().take(wc, max) as c_int }
+    let max = num_entries.max(0) as u32;
+    match object.queue.try_lock() {
+        // SAFETY: the program passes room for `num_entries` completions.
+        Some(mut queue) => unsafe { queue.take(wc, max) as c_int },
+        // SAFETY: handed on from the program.
+        None => unsafe { poll_later(object, wc, max) },
+    }
+}
+
+/// As [`poll_cq`], where another thread holds the lock: waits for it. Apart, so that `poll_cq` saves no
+/// registers for a call.
+///
+/// # Safety
+/// There is room for `max` completions at `wc`.
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn poll_later(cq: &Cq, wc: *mut ibv_wc, max: u32) -> c_int {
+    // SAFETY: by the contract.
+    unsafe { cq.queue.lock().take(wc, max) as c_int }
 }
 
 /// Asks for an event at the next completion; always 0.
@@ -261,6 +284,35 @@ pub(super) mod tests {
         }
         assert_eq!((0..4).map(|slot| memory.get::<siw_cqe>(slot * 32).flags).sum::<u8>(), 0);
         assert!(poll(cq, 8).is_empty() && poll(cq, -1).is_empty());
+    }
+
+    #[test]
+    fn a_poll_waits_for_the_lock() {
+        let memory = Memory::new(4 * 32 + 8);
+        let cq = queue(&memory, 4);
+        // SAFETY: a live queue, published just above.
+        let object = unsafe { cq.object::<Cq>() };
+        for round in 0..6u64 {
+            let held = object.queue.lock();
+            memory.put((round & 3) as usize * 32, &entry(round, SIW_OP_SEND, 0));
+            let (tell, told) = std::sync::mpsc::channel();
+            let public = cq.as_ptr() as usize;
+            let waiter = std::thread::spawn(move || {
+                // SAFETY: answers a number.
+                tell.send(unsafe { libc::gettid() }).unwrap();
+                let pointer = core::ptr::with_exposed_provenance_mut(public);
+                // SAFETY: the queue lives until this thread was waited for.
+                poll(unsafe { Handle::from_c(pointer) }.unwrap(), 8)[0].wr_id
+            });
+            let stat = format!("/proc/self/task/{}/stat", told.recv().unwrap());
+            while !std::fs::read_to_string(&stat).unwrap().contains(") S ") {
+                std::thread::sleep(std::time::Duration::from_micros(100));
+            }
+            assert!(!waiter.is_finished());
+            drop(held);
+            assert_eq!(waiter.join().unwrap(), round);
+            assert!(poll(cq, 8).is_empty());
+        }
     }
 
     #[test]

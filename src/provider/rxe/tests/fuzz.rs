@@ -6,6 +6,9 @@ use crate::uverbs::played::{Answers, answer_with, few};
 
 use super::*;
 
+/// More completions than a poll takes without a call.
+const POLLED_SLOTS: u32 = 16;
+
 /// What a program and a hostile driver may do to one queue pair and its completion queue.
 #[derive(Clone, Debug, TypeGenerator)]
 enum Act {
@@ -57,7 +60,9 @@ fn fuzz_rxe_queues() {
         let fixture = Fixture::new(qp_type, bell.as_raw_fd());
         // SAFETY: a live queue pair.
         unsafe { (*fixture.qp.as_ptr()).state = IBV_QPS_RTS as ibv_qp_state_t };
-        let (ring, cq) = completions(Some(cq_ex::WC_FLAGS), false);
+        let ring = Ring::of_slots(6, POLLED_SLOTS);
+        ring.put(ring::PRODUCER, POLLED_SLOTS / 2);
+        let cq = queue_over(&ring, Some(cq_ex::WC_FLAGS), false);
         let ah = Handle::publish(Box::new(Ah::new(null_mut(), 1, Destination { ah_num: 6, av: None })));
         let rings = [&fixture.send, &fixture.receive, &ring];
         let ends = rings.map(|ring| (ring, u64::from(ring.place().size)));
@@ -148,7 +153,7 @@ fn play(
             let mut array: [ibv_wc; 128] = unsafe { core::mem::zeroed() };
             // SAFETY: a live queue, and room for what is asked.
             let taken = unsafe { cq::poll_cq(cq.as_ptr(), (*count).into(), array.as_mut_ptr()) };
-            assert!(taken <= (*count).max(0).into() && taken < SLOTS as c_int);
+            assert!(taken <= (*count).max(0).into() && taken < POLLED_SLOTS as c_int);
         }
         Act::Walk(steps) => {
             if poll!(cq, start_poll, null_mut()) != 0 {
