@@ -111,6 +111,11 @@ pub(crate) fn place_many(
 #[inline(always)]
 unsafe fn copy(to: u64, payload: &[AtomicU64], bytes: usize) {
     let mut to = std::ptr::with_exposed_provenance_mut::<u8>(to as usize);
+    if let (8, [word]) = (bytes, payload) {
+        // SAFETY: by what the caller promises.
+        unsafe { to.cast::<[u8; 8]>().write(word.load(Ordering::Relaxed).to_ne_bytes()) };
+        return;
+    }
     let mut left = bytes;
     for word in payload {
         let word = word.load(Ordering::Relaxed).to_ne_bytes();
