@@ -1,5 +1,5 @@
-//! One barrier for all processors in place of many (membarrier(2)): who stores seldom and then looks pays for it, and
-//! who stores often and then looks pays nothing.
+//! One barrier for all processors in place of many (membarrier(2)): who stores seldom and then looks pays for
+//! it, and who stores often and then looks pays nothing.
 
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
@@ -27,8 +27,8 @@ pub fn register() -> bool {
     command(libc::MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED).is_some()
 }
 
-/// All threads of processes that [registered](register) have made their stores of before visible, and load later what
-/// they load afterwards. Takes some microseconds.
+/// All threads of processes that [registered](register) have made their stores of before visible, and load
+/// later what they load afterwards. Takes some microseconds.
 pub fn everywhere() {
     fence(Ordering::SeqCst);
     if command(libc::MEMBARRIER_CMD_GLOBAL_EXPEDITED).is_none() {

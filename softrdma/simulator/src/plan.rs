@@ -30,8 +30,8 @@ pub struct QpPlan {
     /// The shared receive queue of the XRC domain that is its peer's, by number.
     pub xrc_srq: Option<usize>,
     pub sq_sig_all: bool,
-    /// All of its receive requests have the same memory, and all messages to it are longer than what travels in a
-    /// ring or a completion entry.
+    /// All of its receive requests have the same memory, and all messages to it are longer than what travels in
+    /// a ring or a completion entry.
     pub one_buffer: bool,
     /// No receive request is ever posted for it.
     pub starved: bool,

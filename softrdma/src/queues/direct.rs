@@ -27,8 +27,9 @@
 //!
 //! **The end.** The owner closes a ring behind the queue pair's lock ([`Close`]): it says so, and then looks
 //! how far the messages go. The sender stores its message and then looks whether the ring was closed. One
-//! sees the other: each has a fence between the two, or the owner has one [for both](End::OPEN_LIGHT). Where the sender sees it, the end that is stored there tells, behind the lock, whether the
-//! message came before it ([`Sender::was_delivered`]).
+//! sees the other: each has a fence between the two, or the owner has one [for both](End::OPEN_LIGHT). Where
+//! the sender sees it, the end that is stored there tells, behind the lock, whether the message came before it
+//! ([`Sender::was_delivered`]).
 //!
 //! **What the owner promises** in [`DirectWord::Credit`] is all that the sender looks at: a request that is
 //! posted, and so many bytes in its first piece of memory by the key in [`DirectWord::Key`], which the
@@ -169,8 +170,8 @@ impl End {
         }
     }
 
-    /// The word of a ring whose sender needs no fence: its owner has other processors fence wherever it stores what
-    /// the sender looks at afterwards, and tells senders so no more before it arms the completion queue.
+    /// The word of a ring whose sender needs no fence: its owner has other processors fence wherever it stores
+    /// what the sender looks at afterwards, and tells senders so no more before it arms the completion queue.
     const OPEN_LIGHT: u64 = 1 << 61;
 
     #[inline(always)]

@@ -118,8 +118,8 @@ pub enum Taken {
     Nothing,
 }
 
-/// Takes the payload of a message, for the owner. Where the sender moves it just now and is not `awaited`, since it
-/// died or the ring is closed, the owner moves it as well.
+/// Takes the payload of a message, for the owner. Where the sender moves it just now and is not `awaited`,
+/// since it died or the ring is closed, the owner moves it as well.
 #[inline(always)]
 pub fn take(word: &impl Word, tag: Tag, awaited: impl FnOnce() -> bool) -> Taken {
     if word.exchange_if(tag.with(WAITS), tag.with(TAKEN)) {

@@ -15,8 +15,8 @@ pub trait Word {
     fn swap(&self, value: u64, order: Ordering) -> u64;
     /// As those of [`AtomicU64`].
     fn fetch_add(&self, value: u64, order: Ordering) -> u64;
-    /// Stores a value where another stood, as [`AtomicU64::compare_exchange`] with [`Ordering::AcqRel`]; whether it
-    /// did.
+    /// Stores a value where another stood, as [`AtomicU64::compare_exchange`] with [`Ordering::AcqRel`];
+    /// whether it did.
     fn exchange_if(&self, was: u64, value: u64) -> bool;
     /// Orders what comes before with what comes after.
     fn fence(order: Ordering);

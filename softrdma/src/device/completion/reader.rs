@@ -95,8 +95,8 @@ impl Reader {
     pub(super) fn found_nothing(&mut self, waits: bool, finders: &Finders) -> After {
         // A poll that tried a request again takes as long as many others.
         self.empty_polls += if waits { TRIED } else { 1 };
-        // A line that is looked at all the time is taken from whoever writes it, and the other thread of a core has
-        // less of that. An answer that comes at once is seen before that matters.
+        // A line that is looked at all the time is taken from whoever writes it, and the other thread of a core
+        // has less of that. An answer that comes at once is seen before that matters.
         if self.empty_polls > EAGER && self.empty_polls.is_multiple_of(PAUSES) {
             std::hint::spin_loop();
         }

@@ -216,8 +216,8 @@ impl Receiver {
         self.go_on(memory, message);
     }
 
-    /// As [`Receiver::take`], of a [plain](Receiver::plain) message, or one that [has](Receiver::plain_pooled) its
-    /// payload in a pool.
+    /// As [`Receiver::take`], of a [plain](Receiver::plain) message, or one that [has](Receiver::plain_pooled)
+    /// its payload in a pool.
     #[inline(always)]
     pub fn take_plain(&mut self, memory: &impl Memory, message: &Arrived) {
         self.after = None;

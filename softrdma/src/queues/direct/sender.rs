@@ -75,8 +75,8 @@ impl Sender {
         Some(Self { qp, slots, most, count, taken, number, credit, key, quick, quick_bytes, light })
     }
 
-    /// As [`Sender::has_room`] for at most [`SHORT`] bytes, but that the ring may be closed: who sends looks at that
-    /// afterwards.
+    /// As [`Sender::has_room`] for at most [`SHORT`] bytes, but that the ring may be closed: who sends looks at
+    /// that afterwards.
     #[inline(always)]
     pub fn has_room_for_short(&mut self, memory: &impl Memory, bytes: u32) -> Option<u32> {
         if self.quick == 0 || bytes > self.quick_bytes {
@@ -150,8 +150,8 @@ impl Sender {
         self.number
     }
 
-    /// Sends a message whose payload is in this buffer of the pool, as [`Sender::send_short`] one that has so few
-    /// bytes.
+    /// Sends a message whose payload is in this buffer of the pool, as [`Sender::send_short`] one that has so
+    /// few bytes.
     pub fn send_pooled(&mut self, memory: &impl Memory, buffer: u32, bytes: u32, imm: Option<u32>) -> bool {
         let words = [self.header(imm), u64::from(buffer)];
         memory.store_all(slot_word(self.qp, self.slots, self.count, 1), &words);

@@ -33,8 +33,8 @@ fn place(shared: &Shared) {
     shared.request.with_mut(|request| unsafe { *request = payload });
 }
 
-/// The owner polls, a younger message is moved to the same memory by the sender: it comes last, whoever moves the
-/// older one.
+/// The owner polls, a younger message is moved to the same memory by the sender: it comes last, whoever moves
+/// the older one.
 #[test]
 fn a_younger_message_comes_after_the_older_whoever_moves_that() {
     loom::model(|| {

@@ -145,9 +145,9 @@ pub(crate) fn gather_many(words: &[AtomicU64], addr: u64, length: u32) -> bool {
     if length > size_of_val(words) {
         return false;
     }
-    // SAFETY: as in `Gathered::take_from`. The words are in a mapping that is shared with their reader, who looks at
-    // them after it was told that they are there: only a hostile process does so meanwhile, or writes there, and
-    // bytes are all that it sees and changes.
+    // SAFETY: as in `Gathered::take_from`. The words are in a mapping that is shared with their reader, who
+    // looks at them after it was told that they are there: only a hostile process does so meanwhile, or writes
+    // there, and bytes are all that it sees and changes.
     unsafe {
         std::ptr::copy_nonoverlapping(
             std::ptr::with_exposed_provenance::<u8>(addr as usize),

@@ -19,8 +19,8 @@ use super::LOOKS;
 
 /// Most buffers that the messages of one queue pair have at a time: some are left for others.
 const MOST: u32 = 32;
-/// Looks for the end of a copy that the owner makes just now, some tens of microseconds: it is of [`MAX_POOLED`]
-/// bytes at most.
+/// Looks for the end of a copy that the owner makes just now, some tens of microseconds: it is of
+/// [`MAX_POOLED`] bytes at most.
 ///
 /// [`MAX_POOLED`]: crate::queues::direct::MAX_POOLED
 const PATIENT: u32 = 2000;
@@ -83,8 +83,8 @@ impl PoolWriter {
         }
     }
 
-    /// Takes a buffer for the message with this number, and notes that it waits there with so many bytes. Waits for
-    /// one a moment as long as the owner takes messages, if `waits`.
+    /// Takes a buffer for the message with this number, and notes that it waits there with so many bytes. Waits
+    /// for one a moment as long as the owner takes messages, if `waits`.
     #[inline(always)]
     pub(super) fn take(&mut self, number: u32, bytes: u32, waits: bool) -> Option<u32> {
         let buffer = match self.find_free(number) {
@@ -144,8 +144,8 @@ impl PoolWriter {
         }
     }
 
-    /// Moves the payload of all messages that wait to their receive requests, behind the lock of the target: what
-    /// follows is moved there at once, and must not be there before. `pd`: the domain of the requests.
+    /// Moves the payload of all messages that wait to their receive requests, behind the lock of the target:
+    /// what follows is moved there at once, and must not be there before. `pd`: the domain of the requests.
     ///
     /// # Errors
     /// [`LockError::Held`]: the owner moves one just now, and does not go on.

@@ -188,8 +188,8 @@ impl RingReader {
         Some(self.receiver.behind())
     }
 
-    /// Moves the payload of a message to the buffer of its request; its completion. `None` where its sender moves
-    /// it just now.
+    /// Moves the payload of a message to the buffer of its request; its completion. `None` where its sender
+    /// moves it just now.
     #[inline(always)]
     fn deliver(&mut self, endpoint: &Endpoint, message: &Arrived) -> Option<Completion> {
         let ring = DirectRing::of(&self.ring);
@@ -437,8 +437,8 @@ impl RingReaders {
         Some((place, found))
     }
 
-    /// A completion of a receive request was taken from the shared queue. Where it could have come by a pool, there
-    /// is one from now on.
+    /// A completion of a receive request was taken from the shared queue. Where it could have come by a pool,
+    /// there is one from now on.
     #[inline(never)]
     pub(crate) fn passed(&mut self, completion: &Completion, endpoint: &Endpoint, pools: &Pools) {
         let is_its = |reader: &&mut RingReader| reader.qp_num == completion.qp_num;
@@ -452,8 +452,8 @@ impl RingReaders {
         }
     }
 
-    /// Takes messages from this ring, too; `false` where that is not possible. Its sender needs no fence where this
-    /// process can have others fence, as long as nobody [sleeps](RingReaders::fence) for messages.
+    /// Takes messages from this ring, too; `false` where that is not possible. Its sender needs no fence where
+    /// this process can have others fence, as long as nobody [sleeps](RingReaders::fence) for messages.
     pub(crate) fn add(&mut self, ring: RingReader) -> bool {
         let is_light = !self.fenced && barrier::is_there();
         if self.all.len() >= MOST {
@@ -465,8 +465,8 @@ impl RingReaders {
         self.all.try_push(ring).is_ok()
     }
 
-    /// The completion queue was armed, and is to be polled once more: who does not see a message of before then is
-    /// rung for it, now and each time that it is armed.
+    /// The completion queue was armed, and is to be polled once more: who does not see a message of before then
+    /// is rung for it, now and each time that it is armed.
     pub(crate) fn fence(&mut self) {
         self.fenced = true;
         let fence = |light, reader: &RingReader| reader.receiver.fence(&DirectRing::of(&reader.ring)) | light;

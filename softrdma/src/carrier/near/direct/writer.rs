@@ -163,8 +163,8 @@ pub(crate) fn left(writer: &mut Option<RingWriter>) {
     }
 }
 
-/// Before a message goes another way, behind the lock of the queue pair, and is moved at once: moves older ones that
-/// wait in the pool, whose requests are of this domain.
+/// Before a message goes another way, behind the lock of the queue pair, and is moved at once: moves older ones
+/// that wait in the pool, whose requests are of this domain.
 ///
 /// # Errors
 /// As those of [`PoolWriter::move_all`].
@@ -309,8 +309,8 @@ fn find_pool(writer: &mut RingWriter, target: &Target) -> bool {
     writer.pool.is_some()
 }
 
-/// Where the bytes of a message are, in use while the second lives; `None` where they may not be sent, or may not
-/// be there.
+/// Where the bytes of a message are, in use while the second lives; `None` where they may not be sent, or may
+/// not be there.
 #[inline(always)]
 fn source<'a>(
     key_cache: &mut KeyCache,
@@ -327,8 +327,8 @@ fn source<'a>(
     Some((entry.translate(addr), Some(in_use)))
 }
 
-/// Writes a message whose payload goes to the pool, where there is room for it; whether it is there for certain.
-/// `None` as [`write_long`], and where there is no room.
+/// Writes a message whose payload goes to the pool, where there is room for it; whether it is there for
+/// certain. `None` as [`write_long`], and where there is no room.
 #[inline(never)]
 fn write_pooled(
     sender: &mut Sender,
