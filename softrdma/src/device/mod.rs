@@ -254,6 +254,9 @@ pub struct Device {
     epoch: Instant,
 }
 
+/// One for each queue pair; a power of two, so that no division finds one.
+const COUNTERS: usize = (number::MAX_NUMBERED as usize).next_power_of_two();
+
 /// No protection domain's number: the domains of an XRC target are those of the shared receive queues.
 const MANY_DOMAINS: u32 = u32::MAX;
 
@@ -461,7 +464,7 @@ impl Device {
 
     /// Places of a queue pair's send queue whose completion nobody polled.
     fn unpolled(&self, index: u32) -> &AtomicU32 {
-        &self.unpolled[index as usize % self.unpolled.len()]
+        &self.unpolled[index as usize % COUNTERS]
     }
 
     /// The protection domain of a queue pair's receive requests.
@@ -482,7 +485,7 @@ impl Device {
 
 /// A counter for each queue pair, all 0.
 fn counters() -> Result<Box<[AtomicU32]>> {
-    Ok(try_filled(number::MAX_NUMBERED as usize, || AtomicU32::new(0))?)
+    Ok(try_filled(COUNTERS, || AtomicU32::new(0))?)
 }
 
 /// Remembers an object by its index.
