@@ -10,6 +10,7 @@
 //! | `receive`, `srq` | receive requests: rings of queue pairs, shared receive queues |
 //! | `qp`, `qp_attributes` | queue pairs: create, modify, query, destroy; which changes are accepted |
 //! | `send` | the send queue: what is carried out at once, what waits in a ring |
+//! | `plain`, `one_sided` | sends, and writes and reads, of one piece of memory, where nothing stands in their way |
 //! | `retry` | requests that wait: tried again by later calls, and by a thread in time |
 //! | `idle` | threads that poll in vain while others want the processors |
 //! | `stuck` | queues moved away from peers that have their locks and do not go on |
@@ -94,6 +95,7 @@ mod frozen;
 mod idle;
 mod memory;
 mod multicast;
+mod one_sided;
 mod plain;
 mod qp;
 mod qp_attributes;
@@ -123,7 +125,7 @@ use crate::carrier::near::{direct, number};
 use events::Subscribers;
 use retry::Retries;
 
-pub use crate::carrier::wr::{BindWindow, Data, Datagram, Operands, PlainSend, Wr};
+pub use crate::carrier::wr::{BindWindow, Data, Datagram, OneSided, Operands, PlainSend, Wr};
 use crate::error::busy;
 pub use crate::error::{Error, Result};
 pub use crate::rules::request::Rejected;
