@@ -36,11 +36,12 @@ use crate::error::Result;
 use crate::rules::requester::{Outcome, Posted};
 use crate::rules::verbs::QpType;
 
+use initiator::Initiator;
 use near::Near;
 use near::endpoint::Endpoint;
 use outgoing::Outgoing;
 use started::{Sent, Started};
-use wr::{PlainSend, Wr};
+use wr::{OneSided, PlainSend, Wr};
 
 /// What carries the requests of a queue pair, which holds it alone while one is started.
 #[derive(Debug)]
@@ -92,6 +93,26 @@ impl Carrier {
     pub(crate) fn clear_up(&mut self, sent: Sent, out: &Outgoing<'_, '_>) -> Option<Outcome> {
         let Self::Near(near) = self;
         near.clear_up(sent, out)
+    }
+
+    /// Whether [`Carrier::access`] is worth a try.
+    #[inline(always)]
+    pub(crate) fn is_prepared_for_access(&self) -> bool {
+        let Self::Near(near) = self;
+        near.is_prepared_for_access()
+    }
+
+    /// Carries out a write or a read as one before it, where nothing has changed since: the short way to what
+    /// [`Carrier::start`] does. None is to be settled. `None`: nothing happened.
+    #[inline(always)]
+    pub(crate) fn access(
+        &mut self,
+        endpoint: &Endpoint,
+        from: &Initiator,
+        access: &OneSided,
+    ) -> Option<Outcome> {
+        let Self::Near(near) = self;
+        near.access(endpoint, from, access)
     }
 
     /// Starts a request again, after others were settled that had to be settled first.

@@ -83,6 +83,56 @@ impl<'a> From<&'a PlainSend> for Wr<'a> {
     }
 }
 
+/// A write to remote memory, or a read of it, of one piece of local memory.
+#[derive(Clone, Copy, Debug)]
+pub struct OneSided {
+    /// The number that the program gave it.
+    pub wr_id: u64,
+    /// Flags. With [`SendFlags::INLINE`], which a read never has, the local memory need not be registered.
+    pub flags: SendFlags,
+    /// The local memory.
+    pub sge: Sge,
+    /// Whether it is a read.
+    pub is_read: bool,
+    /// Remote address.
+    pub addr: u64,
+    /// Remote key.
+    pub rkey: u32,
+}
+
+impl OneSided {
+    /// The request, where it is one.
+    #[inline(always)]
+    #[must_use]
+    pub fn of(wr: &Wr<'_>) -> Option<Self> {
+        let is_read = match wr.opcode {
+            Opcode::RdmaWrite => false,
+            Opcode::RdmaRead => true,
+            _ => return None,
+        };
+        let Operands::Remote { addr, rkey, .. } = wr.operands else { return None };
+        let sge = match wr.data {
+            Data::Sges([sge]) if !wr.flags.has(SendFlags::INLINE) => *sge,
+            Data::InlineSges([sge]) if !is_read && wr.flags.has(SendFlags::INLINE) => *sge,
+            _ => return None,
+        };
+        let (wr_id, flags) = (wr.wr_id, wr.flags);
+        wr.datagram.is_none().then_some(Self { wr_id, flags, sge, is_read, addr, rkey })
+    }
+
+    /// What a send queue must know of it.
+    #[must_use]
+    #[inline(always)]
+    pub fn posted(&self) -> Posted {
+        Posted {
+            wr_id: self.wr_id,
+            opcode: if self.is_read { Opcode::RdmaRead } else { Opcode::RdmaWrite },
+            signaled: self.flags.has(SendFlags::SIGNALED),
+            length: self.sge.length.into(),
+        }
+    }
+}
+
 /// Local memory of a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Data<'a> {

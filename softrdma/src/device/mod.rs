@@ -10,6 +10,7 @@
 //! | `receive`, `srq` | receive requests: rings of queue pairs, shared receive queues |
 //! | `qp`, `qp_attributes` | queue pairs: create, modify, query, destroy; which changes are accepted |
 //! | `send` | the send queue: what is carried out at once, what waits in a ring |
+//! | `plain`, `one_sided` | sends, and writes and reads, of one piece of memory, where nothing stands in their way |
 //! | `retry` | requests that wait: tried again by later calls, and by a thread in time |
 //! | `idle` | threads that poll in vain while others want the processors |
 //! | `stuck` | queues moved away from peers that have their locks and do not go on |
@@ -94,6 +95,7 @@ mod frozen;
 mod idle;
 mod memory;
 mod multicast;
+mod one_sided;
 mod plain;
 mod qp;
 mod qp_attributes;
@@ -123,7 +125,7 @@ use crate::carrier::near::{direct, number};
 use events::Subscribers;
 use retry::Retries;
 
-pub use crate::carrier::wr::{BindWindow, Data, Datagram, Operands, PlainSend, Wr};
+pub use crate::carrier::wr::{BindWindow, Data, Datagram, OneSided, Operands, PlainSend, Wr};
 use crate::error::busy;
 pub use crate::error::{Error, Result};
 pub use crate::rules::request::Rejected;
@@ -255,6 +257,9 @@ pub struct Device {
     receive_pds: Box<[AtomicU32]>,
     epoch: Instant,
 }
+
+/// One for each queue pair; a power of two, so that no division finds one.
+const COUNTERS: usize = (number::MAX_NUMBERED as usize).next_power_of_two();
 
 /// No protection domain's number: the domains of an XRC target are those of the shared receive queues.
 const MANY_DOMAINS: u32 = u32::MAX;
@@ -464,7 +469,7 @@ impl Device {
 
     /// Places of a queue pair's send queue whose completion nobody polled.
     fn unpolled(&self, index: u32) -> &AtomicU32 {
-        &self.unpolled[index as usize % self.unpolled.len()]
+        &self.unpolled[index as usize % COUNTERS]
     }
 
     /// The protection domain of a queue pair's receive requests.
@@ -485,7 +490,7 @@ impl Device {
 
 /// A counter for each queue pair, all 0.
 fn counters() -> Result<Box<[AtomicU32]>> {
-    Ok(try_filled(number::MAX_NUMBERED as usize, || AtomicU32::new(0))?)
+    Ok(try_filled(COUNTERS, || AtomicU32::new(0))?)
 }
 
 /// Remembers an object by its index.

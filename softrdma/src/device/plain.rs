@@ -25,7 +25,7 @@ impl Sending<'_> {
     #[inline(always)]
     pub fn post_plain(&mut self, send: &PlainSend) -> bool {
         let (qp, side) = (self.qp, &mut *self.side);
-        if self.accepted > 0 || !qp.takes_plain(side, send) {
+        if self.accepted > 0 || !qp.takes_at_once(side, send.flags, send.sge.length) {
             return false;
         }
         match side.carrier.send_plain(&qp.device().endpoint, side.initiator.pd, send) {
@@ -40,14 +40,14 @@ impl Sending<'_> {
 }
 
 impl QueuePair {
-    /// Whether a send is accepted, and starts at once.
+    /// Whether a request of one piece of memory of this length is accepted, and starts at once.
     #[inline(always)]
-    fn takes_plain(&self, side: &SendSide, send: &PlainSend) -> bool {
+    pub(super) fn takes_at_once(&self, side: &SendSide, flags: SendFlags, length: u32) -> bool {
         self.state() == QpState::Rts
             && side.starts_at_once()
             && self.queued(side) < self.limits().max_send_wr
             && self.limits().max_send_sge > 0
-            && !(send.flags.has(SendFlags::INLINE) && send.sge.length > self.limits().max_inline)
+            && !(flags.has(SendFlags::INLINE) && length > self.limits().max_inline)
             && self.device().is_mine()
     }
 

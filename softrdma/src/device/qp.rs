@@ -511,6 +511,7 @@ impl QueuePair {
         self.init.xrcd.as_ref().map(|xrcd| xrcd.number())
     }
 
+    #[inline(always)]
     pub(super) fn unpolled(&self) -> &AtomicU32 {
         self.device.unpolled(self.index)
     }

@@ -13,6 +13,7 @@ use queue_lock::QueueGuard;
 
 use crate::queues::deliver::Delivered;
 use crate::queues::shared::Object;
+use crate::queues::transaction::LockError;
 use crate::rules::completion::Completion;
 use crate::rules::request::{Limits, Operands, Posting, Rejected};
 use crate::rules::requester::{Action, Outcome, Posted, Requester, Syndrome, Work};
@@ -28,7 +29,7 @@ use crate::carrier::initiator::Initiator;
 use crate::carrier::near::completion_order::CompletionOrder;
 use crate::carrier::outgoing::Outgoing;
 use crate::carrier::started::Started;
-use crate::carrier::wr::{Data, PlainSend, Wr};
+use crate::carrier::wr::{Data, OneSided, PlainSend, Wr};
 
 /// The sending side of a queue pair, behind its mutex.
 #[derive(Debug)]
@@ -135,6 +136,12 @@ impl Sending<'_> {
         {
             return Ok(());
         }
+        if self.takes_one_sided()
+            && let Some(access) = OneSided::of(wr)
+            && self.post_one_sided(&access)
+        {
+            return Ok(());
+        }
         self.post_any(wr)
     }
 
@@ -222,12 +229,11 @@ impl QueuePair {
         side.ring.len() + side.silent + side.carrier.unsettled() + self.unpolled().load(Ordering::Relaxed)
     }
 
-    /// A completion with the places that polling it gives back.
-    #[inline]
-    fn with_places(&self, side: &mut SendSide, completion: Completion) -> Completion {
-        let places = std::mem::take(&mut side.silent) + 1;
-        self.unpolled().fetch_add(places, Ordering::Relaxed);
-        Completion { places, ..completion }
+    /// Says in a completion how many places polling it gives back.
+    #[inline(always)]
+    fn add_places(&self, side: &mut SendSide, completion: &mut Completion) {
+        completion.places = std::mem::take(&mut side.silent) + 1;
+        self.unpolled().fetch_add(completion.places, Ordering::Relaxed);
     }
 
     /// Whether a request that is posted now is started at once: none waits before it.
@@ -430,26 +436,37 @@ impl QueuePair {
     }
 
     pub(super) fn complete(&self, side: &mut SendSide, completion: Completion, order: &CompletionOrder<'_>) {
-        let completion = self.with_places(side, completion);
-        self.append_own(side, &completion, order);
+        self.complete_here(side, completion, order);
     }
 
-    fn append_own(&self, side: &mut SendSide, completion: &Completion, order: &CompletionOrder<'_>) {
+    /// As [`QueuePair::complete`], where a call costs more than what it does.
+    #[inline(always)]
+    pub(super) fn complete_here(
+        &self,
+        side: &mut SendSide,
+        mut completion: Completion,
+        order: &CompletionOrder<'_>,
+    ) {
+        self.add_places(side, &mut completion);
         let Some(cq) = self.send_cq() else { return };
-        let delivered = cq.own.append(completion, order);
+        let delivered = cq.own.append(&completion, order);
         if delivered != Ok(Delivered::Published) {
-            // Nobody polls it: its places come back with the next one.
-            let places = completion.places;
-            let less = |count: u32| Some(count.saturating_sub(places));
-            let _ = self.unpolled().fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-            side.silent += places;
-            // Lost, and with it the program's knowledge of the queue (IBA §10.2.4.3).
-            if delivered != Ok(Delivered::Dropped) && side.requester.state() != QpState::Err {
-                side.requester.set_state(QpState::Err);
-                self.fail(QpState::Err);
-                self.flush_if_broken();
-                self.device().subscribers.raise(Object::Qp(self.index()), Event::QpFatal);
-            }
+            self.not_published(side, completion.places, delivered);
+        }
+    }
+
+    #[cold]
+    fn not_published(&self, side: &mut SendSide, places: u32, delivered: Result<Delivered, LockError>) {
+        // Nobody polls it: its places come back with the next one.
+        let less = |count: u32| Some(count.saturating_sub(places));
+        let _ = self.unpolled().fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        side.silent += places;
+        // Lost, and with it the program's knowledge of the queue (IBA §10.2.4.3).
+        if delivered != Ok(Delivered::Dropped) && side.requester.state() != QpState::Err {
+            side.requester.set_state(QpState::Err);
+            self.fail(QpState::Err);
+            self.flush_if_broken();
+            self.device().subscribers.raise(Object::Qp(self.index()), Event::QpFatal);
         }
     }
 

@@ -47,9 +47,10 @@ use super::sealed;
 use super::segment::{Peer, Segment};
 use super::sync::Word;
 
-use pin::{announce, take_pin};
+use pin::{announce, pin_place, take_pin};
 
 pub use owner::Keys;
+pub(crate) use pin::PinPlace;
 pub use pin::{InUse, Pin};
 
 /// Root offset of the table in the segment's header.
@@ -274,6 +275,11 @@ impl<'a> Table<'a> {
         let words = self.words(key)?;
         let ended = words[ENDED].load(Ordering::Relaxed);
         self.is_unchanged(seen, key).then_some([(&words[0], seen.first), (&words[ENDED], ended)])
+    }
+
+    /// One of the pins, for who tries the same one each time: others use others, if they ask by other numbers.
+    pub(crate) fn pin_place(&self, number: u32) -> Option<&'a PinPlace> {
+        pin_place(self.memory, self.at, number as usize % PINS)
     }
 
     /// Invalidates a window of type 2, as a peer's send asked for (IBA §9.4.1.1.3): nobody finds the key valid

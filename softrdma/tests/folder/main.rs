@@ -15,6 +15,7 @@ mod leaving;
 mod lists;
 mod moved;
 mod networks;
+mod one_sided;
 mod pool;
 mod processes;
 mod srq;

@@ -4,7 +4,7 @@ use core::ffi::c_int;
 
 use softrdma::device::Sending;
 use softrdma::device::{BindWindow, Operands};
-use softrdma::device::{Data, Datagram, PlainSend, Wr};
+use softrdma::device::{Data, Datagram, OneSided, PlainSend, Wr};
 use softrdma::rules::keys::Bind;
 use softrdma::rules::receive::Sge;
 use softrdma::rules::verbs::{Access, Opcode, QpType, SendFlags};
@@ -46,10 +46,14 @@ pub unsafe extern "C" fn post_send(
     while let Some(wr) = unsafe { next.as_ref() } {
         // SAFETY: a valid request, which names live objects and buffers.
         let posted = unsafe {
-            match sending.takes_plain().then(|| object.plain(wr)).flatten() {
-                Some(send) if sending.post_plain(&send) => Ok(()),
-                _ => object.post(&mut sending, wr),
-            }
+            let is_posted = if is_one_sided(wr.opcode) {
+                let access = sending.takes_one_sided().then(|| object.one_sided(wr)).flatten();
+                access.is_some_and(|access| sending.post_one_sided(&access))
+            } else {
+                let send = sending.takes_plain().then(|| object.plain(wr)).flatten();
+                send.is_some_and(|send| sending.post_plain(&send))
+            };
+            if is_posted { Ok(()) } else { object.post(&mut sending, wr) }
         };
         if let Err(errno) = posted {
             // SAFETY: as above.
@@ -59,6 +63,12 @@ pub unsafe extern "C" fn post_send(
         next = wr.next;
     }
     0
+}
+
+/// Whether it is a write without immediate data, or a read.
+#[inline(always)]
+fn is_one_sided(opcode: u32) -> bool {
+    opcode == IBV_WR_RDMA_WRITE as u32 || opcode == IBV_WR_RDMA_READ as u32
 }
 
 impl Qp {
@@ -76,6 +86,23 @@ impl Qp {
         let (sge, imm) = unsafe { (wr.sg_list.as_ref()?, has_imm.then_some(wr.anon1.imm_data)) };
         let sge = Sge { addr: sge.addr, length: sge.length, lkey: sge.lkey };
         Some(PlainSend { wr_id: wr.wr_id, flags: flags(wr.send_flags), sge, imm })
+    }
+
+    /// The request as a write or a read of one piece of memory, where it is one.
+    ///
+    /// # Safety
+    /// `wr` is a valid request of an opcode that [is one-sided](is_one_sided).
+    #[inline(always)]
+    unsafe fn one_sided(&self, wr: &ibv_send_wr) -> Option<OneSided> {
+        let (flags, is_read) = (flags(wr.send_flags), wr.opcode == IBV_WR_RDMA_READ as u32);
+        let is_connected = matches!(self.qp_type, QpType::Rc | QpType::Uc);
+        if wr.num_sge != 1 || !is_connected || is_read && flags.has(SendFlags::INLINE) {
+            return None;
+        }
+        // SAFETY: a valid list of one; remote address and key are set with these opcodes, and integers.
+        let (sge, rdma) = unsafe { (wr.sg_list.as_ref()?, &wr.wr.rdma) };
+        let sge = Sge { addr: sge.addr, length: sge.length, lkey: sge.lkey };
+        Some(OneSided { wr_id: wr.wr_id, flags, sge, is_read, addr: rdma.remote_addr, rkey: rdma.rkey })
     }
 
     /// # Safety

@@ -7,6 +7,8 @@
 //! | [`target`] | the queue pairs that one sends to |
 //! | [`execute`](mod@execute), [`windows`] | a request at its target; one that leaves no process |
 //! | [`bytes`], [`key_cache`] | the bytes of messages; a key that is asked for again and again |
+//! | `mapped` | places in the memory of a target, looked up once |
+//! | [`one_sided`] | writes and reads that go as one before them went |
 //! | [`direct`] | small messages of a connection, without a lock |
 //! | [`burst`] | small messages to one target, many behind one pair of locks |
 //! | [`completion_order`] | own completions, before the answer of a peer that is woken |
@@ -24,17 +26,20 @@ pub mod endpoint;
 pub mod entries;
 pub mod execute;
 pub mod key_cache;
+mod mapped;
 pub mod multicast;
 pub mod number;
+pub mod one_sided;
 pub mod own_ring;
 pub mod peers;
 pub mod permissions;
 pub mod target;
 pub mod windows;
 
+use crate::carrier::initiator::Initiator;
 use crate::carrier::outgoing::Outgoing;
 use crate::carrier::started::{Sent, Started};
-use crate::carrier::wr::{Datagram, PlainSend, Wr};
+use crate::carrier::wr::{Datagram, OneSided, PlainSend, Wr};
 use crate::error::Result;
 use crate::rules::requester::{Outcome, Posted, Syndrome};
 use crate::rules::verbs::{Opcode, QpType, SendFlags};
@@ -45,6 +50,7 @@ use self::direct::{RingWriter, send, send_prepared, wake, was_delivered};
 use self::endpoint::Endpoint;
 use self::execute::execute;
 use self::multicast::each_member;
+use self::one_sided::Accesses;
 use self::target::{Targets, is_hopeless};
 
 /// The number of the queue pair that stands for all members of a multicast group.
@@ -57,6 +63,7 @@ pub struct Near {
     burst: OpenBurst,
     /// Connected queue pairs: the peer's direct ring.
     writer: Option<RingWriter>,
+    accesses: Accesses,
 }
 
 impl Near {
@@ -65,12 +72,14 @@ impl Near {
     /// # Errors
     /// [`Error::NoMemory`](crate::error::Error::NoMemory).
     pub fn new(qp_type: QpType, max_send_wr: u32) -> Result<Self> {
-        Ok(Self { targets: Targets::new(qp_type)?, burst: OpenBurst::new(max_send_wr)?, writer: None })
+        let (targets, burst) = (Targets::new(qp_type)?, OpenBurst::new(max_send_wr)?);
+        Ok(Self { targets, burst, writer: None, accesses: Accesses::default() })
     }
 
     /// Forgets whom it talked to.
     pub fn reconnect(&mut self) {
         self.writer = None;
+        self.accesses.forget();
         self.targets.clear();
     }
 
@@ -104,6 +113,24 @@ impl Near {
             Some(writer) => send_prepared(writer, endpoint, pd, send),
             None => Sent::NotTaken,
         }
+    }
+
+    /// Whether a write or read left what it went by.
+    #[inline(always)]
+    pub(crate) fn is_prepared_for_access(&self) -> bool {
+        self.accesses.is_prepared()
+    }
+
+    /// Carries out a write or a read as one before it, where nothing has changed since.
+    #[inline(always)]
+    pub(crate) fn access(
+        &mut self,
+        endpoint: &Endpoint,
+        from: &Initiator,
+        access: &OneSided,
+    ) -> Option<Outcome> {
+        debug_assert!(!self.burst.is_open(), "a target is held");
+        self.accesses.carry_out(self.targets.get(0)?, &mut self.writer, endpoint, from, access)
     }
 
     /// Starts a request by a lock of its target: in a burst, or executed by itself.
@@ -149,7 +176,7 @@ impl Near {
         if self.burst.must_end_before(out.wr) {
             return Started::SettleFirst;
         }
-        let Self { targets, burst, writer } = self;
+        let Self { targets, burst, writer, .. } = self;
         match burst.deliver(out, targets, writer) {
             BurstOutcome::Delivered => Started::Settles,
             BurstOutcome::NotTaken => self.start_alone(out),
@@ -165,12 +192,17 @@ impl Near {
         let outcome = match &out.wr.datagram {
             Some(datagram) if datagram.qp_num == MULTICAST => self.multicast(out, datagram),
             _ => {
-                let Self { targets, burst, writer } = self;
+                let Self { targets, burst, writer, .. } = self;
                 execute(out, targets, writer, burst.bytes())
             }
         };
+        self.accesses.follow(self.targets.get(0));
         if !matches!(outcome, Outcome::Done(_)) {
             out.order.give_back();
+        } else if let Some(access) = OneSided::of(out.wr)
+            && let Some(target) = self.targets.get(0)
+        {
+            self.accesses.prepare(target, out, &access);
         }
         outcome
     }
@@ -181,7 +213,7 @@ impl Near {
         // Several are woken, one after the other.
         let (order, mut outcome) = (CompletionOrder::new(None), None);
         let (from, out) = (out.from, Outgoing { order: &order, ..*out });
-        let Self { targets, burst, writer } = self;
+        let Self { targets, burst, writer, .. } = self;
         let room = burst.bytes();
         // The sender has no lock of its own that a member's side needs: it is reached as by its number.
         each_member(out.endpoint, &datagram.dgid, |qp_num| {

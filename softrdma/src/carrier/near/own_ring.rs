@@ -136,7 +136,8 @@ impl OwnRing {
             return false;
         }
         let before = side.shared.as_ref().map_or(0, |shared| first(&shared.tail));
-        for (word, value) in entry.iter().zip(pack(completion).into_iter().chain([before])) {
+        let [wr_id, bytes, kind] = pack(completion);
+        for (word, value) in entry.iter().zip([wr_id, bytes, kind, before]) {
             word.store(value, Ordering::Relaxed);
         }
         side.tail = tail.wrapping_add(1);

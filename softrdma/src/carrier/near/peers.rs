@@ -261,7 +261,7 @@ impl Remote {
 
     /// The program to whose memory the kernel moves payload and back; `None` where the kernel refuses. To be
     /// asked before the keys are looked up.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn direct(&self) -> Option<Image> {
         if self.closed.load(Ordering::Relaxed) {
             return None;

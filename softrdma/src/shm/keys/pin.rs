@@ -14,6 +14,30 @@ pub struct Pin<'a> {
     pub(super) me: Owner,
 }
 
+/// Where a pin is.
+#[derive(Debug)]
+#[repr(transparent)]
+pub(crate) struct PinPlace([AtomicU64; 2]);
+
+impl PinPlace {
+    /// Takes the pin if it is free, and says that this key is in use, before it is looked at.
+    #[inline(always)]
+    pub(crate) fn take(&self, me: Owner, key: u32) -> Option<Pin<'_>> {
+        let words = &self.0;
+        words[0].compare_exchange(0, me.word(), Ordering::Acquire, Ordering::Relaxed).ok()?;
+        announce(words, key);
+        Some(Pin { words, me })
+    }
+}
+
+/// The pin with this number, less than [`PINS`].
+pub(super) fn pin_place(memory: &Memory, table: u64, number: usize) -> Option<&PinPlace> {
+    let pins = (table != 0).then(|| memory.words(table, 2 * PINS))?.ok()?;
+    let words: &[AtomicU64; 2] = pins.get(2 * number..)?.first_chunk()?;
+    // SAFETY: PinPlace is a transparent wrapper of the two words.
+    Some(unsafe { &*std::ptr::from_ref(words).cast::<PinPlace>() })
+}
+
 /// Takes one of the owner's pins.
 pub(super) fn take_pin<'a>(
     memory: &'a Memory,

@@ -176,6 +176,11 @@ impl View<'_> {
         self.near(object_of(word))?.word(word)
     }
 
+    /// The lock of an object at hand.
+    pub(crate) fn lock_word(&self, object: Object) -> Option<&Lock> {
+        self.near(object).map(|near| near.lock())
+    }
+
     /// The word of an object at hand that says where it is, and what it said when the object was found.
     pub(crate) fn generation_of(&self, object: Object) -> Option<(&AtomicU64, u64)> {
         self.near(object).map(|near| (near.generation, near.layout.generation))

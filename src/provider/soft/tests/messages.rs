@@ -48,6 +48,52 @@ fn messages_reads_writes_and_atomics_between_two_queue_pairs() {
 }
 
 #[test]
+fn later_writes_and_reads_do_what_the_first_did() {
+    let room = Room::new();
+    let pair = room.pair(IBV_QPT_RC);
+    for n in 1..5 {
+        room.bytes(0, 8).copy_from_slice(&[n; 8]);
+        let mut from = room.piece(0, 8);
+        let mut write = send_wr(3, IBV_WR_RDMA_WRITE, &mut from);
+        write.wr.rdma = room.remote(2048);
+        let mut into = room.piece(3072, 8);
+        let mut read = send_wr(4, IBV_WR_RDMA_READ, &mut into);
+        read.wr.rdma = room.remote(2048);
+        write.next = &raw mut read;
+        assert_eq!(room.send(pair.a, &mut write), 0);
+        let (first, second) = (room.success(pair.cq), room.success(pair.cq));
+        assert_eq!((first.wr_id, first.opcode), (3, IBV_WC_RDMA_WRITE as u32));
+        assert_eq!((second.wr_id, second.opcode, second.byte_len), (4, IBV_WC_RDMA_READ as u32, 8));
+        assert_eq!(room.bytes(2048, 9), with_end(n));
+        assert_eq!(room.bytes(3072, 9), with_end(n));
+
+        // Data taken when posting, of memory that is not registered.
+        let data = [n + 100; 8];
+        let mut inline = ibv_sge { addr: data.as_ptr() as u64, length: 8, lkey: 0 };
+        let mut write = send_wr(5, IBV_WR_RDMA_WRITE, &mut inline);
+        write.send_flags |= IBV_SEND_INLINE as u32;
+        write.wr.rdma = room.remote(2048);
+        assert_eq!(room.send(pair.a, &mut write), 0);
+        assert_eq!(room.success(pair.cq).wr_id, 5);
+        assert_eq!(room.bytes(2048, 9), with_end(n + 100));
+        read.send_flags |= IBV_SEND_INLINE as u32;
+        assert_eq!(room.send(pair.a, &mut read), libc::EINVAL);
+        inline.length = 65;
+        let mut write = send_wr(6, IBV_WR_RDMA_WRITE, &mut inline);
+        write.send_flags |= IBV_SEND_INLINE as u32;
+        write.wr.rdma = room.remote(2048);
+        assert_eq!(room.send(pair.a, &mut write), libc::EINVAL);
+    }
+}
+
+/// Eight of these bytes, and one that nobody wrote.
+fn with_end(byte: u8) -> [u8; 9] {
+    let mut bytes = [byte; 9];
+    bytes[8] = 0;
+    bytes
+}
+
+#[test]
 fn a_list_is_posted_up_to_the_request_that_is_refused() {
     let room = Room::new();
     let pair = room.pair(IBV_QPT_RC);

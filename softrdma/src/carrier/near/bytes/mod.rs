@@ -6,6 +6,7 @@
 //! | `gather` | the bytes of a small message, taken from the sender's memory |
 //! | `place` | those that a completion entry or a ring brought, moved to the buffer that they are for |
 //! | `pin` | keys of the target, in use while bytes are moved |
+//! | `known_key` | a key of the target that is used again and again |
 //! | `transfer` | bytes moved between two processes, or changed at once |
 //!
 //! What a program registered was there then and counts as mapped for as long as it is registered, as a real
@@ -14,11 +15,13 @@
 //! pages on demand, the kernel moves, which answers a bad address with an error.
 
 mod gather;
+mod known_key;
 mod pin;
 mod place;
 mod transfer;
 
 pub(crate) use gather::{Gathered, gather_many, gather_words};
+pub(crate) use known_key::KnownKey;
 pub(crate) use pin::{Use, look_again, lookup, pin};
 pub use place::place;
 pub(crate) use place::{place_again, place_many, place_pieces};

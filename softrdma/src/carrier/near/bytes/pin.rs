@@ -10,7 +10,7 @@ use crate::carrier::near::peers::Remote;
 
 /// Whether the kernel reaches the memory for other processes.
 #[inline]
-fn is_pinnable(entry: &Entry) -> bool {
+pub(super) fn is_pinnable(entry: &Entry) -> bool {
     !entry.key.access.has(Access::UNPINNABLE)
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Use<'a> {
 
 #[derive(Debug)]
 #[allow(dead_code, reason = "what counts is that it is dropped")]
-enum Kept<'a> {
+pub(crate) enum Kept<'a> {
     Peer(Pin<'a>),
     Own(InUse<'a>),
 }

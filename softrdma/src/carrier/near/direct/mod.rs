@@ -39,7 +39,7 @@ use pools::Pool;
 pub(crate) use pools::Pools;
 pub(crate) use reader::{Before, RingReader, RingReaders};
 pub(crate) use writer::{
-    RingWriter, enter, is_settled, left, move_older, send, send_prepared, wake, was_delivered,
+    RingWriter, enter, has_older, is_settled, left, move_older, send, send_prepared, wake, was_delivered,
 };
 
 /// Slots of a ring.

@@ -68,6 +68,13 @@ impl PoolWriter {
         if self.first == self.next { None } else { self.waiting.get((self.first % MOST) as usize) }
     }
 
+    /// Whether any message waits.
+    #[inline(always)]
+    pub(super) fn has_waiting(&mut self) -> bool {
+        self.forget_over();
+        self.oldest().is_some()
+    }
+
     /// Forgets the oldest messages that are over.
     #[inline(always)]
     fn forget_over(&mut self) {

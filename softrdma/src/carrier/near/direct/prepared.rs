@@ -1,34 +1,16 @@
 //! What a message of a direct ring goes by, found once: while all of it is as it was, the next message needs no
 //! look at the tables of its target.
 
-use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
+use crate::carrier::near::mapped::Watched;
 use crate::carrier::near::peers::Remote;
 use crate::carrier::near::target::Target;
 use crate::queues::completion::Armed;
 use crate::queues::shared::{CqWord, Object, QpWord, Word};
 use crate::rules::verbs::Status;
 use crate::shm::objects::View;
-
-/// A word of the target, and what it said.
-#[derive(Debug, Clone, Copy)]
-struct Watched(NonNull<AtomicU64>, u64);
-
-impl Watched {
-    #[inline(always)]
-    fn load(&self) -> u64 {
-        // SAFETY: `Prepared::new` took it from a mapping that the `Remote` beside it keeps, which never becomes
-        // shorter.
-        unsafe { self.0.as_ref() }.load(Ordering::Acquire)
-    }
-
-    #[inline(always)]
-    fn is_unchanged(&self) -> bool {
-        self.load() == self.1
-    }
-}
 
 /// See the module: a target in a state in which it receives, whose completion queue is where it was, and a key
 /// of its that messages may go to.
@@ -41,12 +23,6 @@ pub(super) struct Prepared {
     remote: Arc<Remote>,
 }
 
-// SAFETY: the words are in mappings that belong to the process, not to a thread; all access goes through
-// atomics.
-unsafe impl Send for Prepared {}
-// SAFETY: as above.
-unsafe impl Sync for Prepared {}
-
 impl Prepared {
     /// What stands there now, for a message to another process that was just found to go to this key, while the
     /// target was in this state; `None` where that is not so any more.
@@ -58,7 +34,8 @@ impl Prepared {
         let state = (view.word_at(Word::Qp(target.qp, QpWord::State))?, state);
         let (generation, then) = view.generation_of(Object::Cq(cq))?;
         let armed = view.word_at(Word::Cq(cq, CqWord::Armed))?;
-        let watch = |(word, value): (&AtomicU64, u64)| Watched(word.into(), value);
+        // SAFETY: the words are in mappings that `remote`, which is kept beside them, keeps.
+        let watch = |(word, value): (&AtomicU64, u64)| unsafe { Watched::new(word, value) };
         let watched = [state, (generation, then), first, ended].map(watch);
         let armed = watch((armed, 0));
         drop(seen);

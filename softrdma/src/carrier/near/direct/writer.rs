@@ -182,6 +182,12 @@ pub(crate) fn move_older(
     }
 }
 
+/// Whether messages wait in the pool that [`move_older`] moves.
+#[inline(always)]
+pub(crate) fn has_older(writer: &mut Option<RingWriter>) -> bool {
+    writer.as_mut().and_then(|writer| writer.pool.as_mut()).is_some_and(PoolWriter::has_waiting)
+}
+
 /// Rings where that is asked for, with the own completion queue kept from then on.
 fn notify(view: &View<'_>, mut notify: Notify, order: &CompletionOrder<'_>) -> Result<(), LockError> {
     let mut operation = Operation::new(view);

@@ -1,0 +1,68 @@
+//! Places in the memory of a target that are looked up once, and kept with what keeps them mapped.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A place in a mapping that stays where it is, and never becomes shorter.
+#[derive(Debug)]
+pub(crate) struct Mapped<T>(NonNull<T>);
+
+impl<T> Clone for Mapped<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Mapped<T> {}
+
+// SAFETY: it is in a mapping that belongs to the process, not to a thread, and is reached by shared references
+// alone.
+unsafe impl<T: Sync> Send for Mapped<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Mapped<T> {}
+
+impl<T> Mapped<T> {
+    /// # Safety
+    /// What keeps the mapping is kept as long as the value is used.
+    #[inline(always)]
+    pub(crate) unsafe fn new(place: &T) -> Self {
+        Self(place.into())
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self) -> &T {
+        // SAFETY: by the contract of `new`.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+/// A word, and what it said.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Watched(Mapped<AtomicU64>, u64);
+
+impl Watched {
+    /// # Safety
+    /// As for [`Mapped::new`].
+    #[inline(always)]
+    pub(crate) unsafe fn new(word: &AtomicU64, value: u64) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { Mapped::new(word) }, value)
+    }
+
+    /// What it says.
+    #[inline(always)]
+    pub(crate) fn load(&self) -> u64 {
+        self.0.get().load(Ordering::Acquire)
+    }
+
+    /// What it said.
+    pub(crate) fn then(&self) -> u64 {
+        self.1
+    }
+
+    /// Whether it says what it said.
+    #[inline(always)]
+    pub(crate) fn is_unchanged(&self) -> bool {
+        self.load() == self.1
+    }
+}
