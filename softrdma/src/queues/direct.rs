@@ -38,10 +38,12 @@
 //! | this | the words of a ring, and the messages that are there |
 //! | `sender`, `way` | the sender, and what it knows of how many requests are taken |
 //! | `receiver`, `credit` | the owner, and what it promises |
+//! | [`shared`] | rings whose messages get requests of a shared receive queue |
 
 mod credit;
 mod receiver;
 mod sender;
+pub mod shared;
 mod way;
 
 use super::shared::{Memory, Word, slot};
