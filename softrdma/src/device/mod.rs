@@ -238,6 +238,8 @@ pub struct Device {
     deferred: deferred::Deferred,
     /// Direct rings that no queue pair has.
     rings: direct::Rings,
+    /// The same of what rings into shared receive queues go by.
+    boards: direct::Boards,
     watched: stuck::Watched,
     finders: idle::Finders,
     /// Queue pairs and shared receive queues by index.
@@ -283,6 +285,7 @@ impl Device {
             groups,
             deferred: deferred::Deferred::default(),
             rings: direct::Rings::default(),
+            boards: direct::Boards::default(),
             watched: stuck::Watched::default(),
             finders,
             queue_pairs: RwLock::default(),

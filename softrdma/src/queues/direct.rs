@@ -17,6 +17,9 @@
 //! | [`DirectWord::Taken`] | slots taken, now and then | the owner |
 //! | slots | below | the sender |
 //!
+//! Of a ring into a shared receive queue, `Credit` and `Key` are not used, and the count of a message's request
+//! stands in place of its immediate data, which are in the last word of its only slot ([`shared`]).
+//!
 //! Word 0 of a slot: its count in bits 31..0, bytes of the message 47..32, flags from 48 on. Word 1: number
 //! of the message, immediate data in the high half. Then payload, which goes on behind word 0 of the slots
 //! that follow.

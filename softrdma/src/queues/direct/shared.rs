@@ -184,7 +184,7 @@ fn change(memory: &impl Memory, srq: u32, to: impl Fn(Head) -> Head) -> Option<(
 }
 
 /// Holds rings up, behind the queue's lock.
-pub(in crate::queues) fn hold(memory: &impl Memory, srq: u32) {
+pub fn hold(memory: &impl Memory, srq: u32) {
     let _ = change(memory, srq, |head| Head(head.0 | Head::HELD));
 }
 
@@ -196,10 +196,10 @@ pub fn release(memory: &impl Memory, srq: u32) {
     let _ = change(memory, srq, |head| Head(head.0 & !(Head::HELD | Head::LIMIT) | flag));
 }
 
-/// No more requests are taken by rings; how many are. Behind the queue's lock.
-pub fn shut(memory: &impl Memory, srq: u32) -> u32 {
-    let now = change(memory, srq, Head::shut).map(|(_, now)| now);
-    now.unwrap_or_else(|| Head(memory.load(Word::Srq(srq, SrqWord::Head)))).count()
+/// No more requests are taken by rings; the head as it was. `None` where they did not take any. Who has the
+/// queue's lock goes on.
+pub fn shut(memory: &impl Memory, srq: u32) -> Option<Head> {
+    change(memory, srq, Head::shut).map(|(before, _)| before)
 }
 
 /// Whatever a sender is about to take by what it read before, it does not get; the head as it is from then on.
@@ -226,13 +226,19 @@ pub(in crate::queues) fn record_taken(memory: &impl Memory, srq: u32, count: u32
 /// changes nothing.
 pub(in crate::queues) fn take_behind_lock(memory: &impl Memory, srq: u32, count: u32) {
     let word = Word::Srq(srq, SrqWord::Head);
-    if !Head(memory.load(word)).is_open() {
-        if memory.load(word) & Head::MOVED == 0 {
-            memory.store(word, u64::from(count.wrapping_add(1)));
+    for _ in 0..TRIES {
+        let head = Head(memory.load(word));
+        if !head.is_open() {
+            if head.0 & Head::MOVED == 0 {
+                memory.store(word, u64::from(count.wrapping_add(1)));
+            }
+            return;
         }
-        return;
+        let is_to_move = head.count() == count;
+        if !is_to_move || memory.compare_exchange(word, head.0, head.taken(BEHIND_LOCK).0) {
+            return;
+        }
     }
-    let _ = change(memory, srq, |head| if head.count() == count { head.taken(BEHIND_LOCK) } else { head });
 }
 
 /// What a sender knows of the shared receive queue of its target. `memory` has the words of that queue.

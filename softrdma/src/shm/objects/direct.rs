@@ -41,6 +41,13 @@ impl<'a> DirectRing<'a> {
         }
     }
 
+    /// Whether it takes messages.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.0.get(DirectWord::End as usize).is_some_and(|end| end.load(Ordering::Acquire) == 0)
+    }
+
     /// So many words from this one on; none when they are not all there.
     #[inline(always)]
     pub fn words(&self, first: u32, count: u32) -> &'a [AtomicU64] {

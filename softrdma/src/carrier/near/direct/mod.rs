@@ -5,6 +5,7 @@
 //! | this | the memory of rings, and the owner's part of one |
 //! | `reader` | messages taken from rings and completions from the shared queue, in order |
 //! | `writer` | the initiator's side |
+//! | `shared_requests`, `shared_writer` | the two sides of rings into a shared receive queue |
 //!
 //! A queue pair gets a ring when it goes to RTR, where its completion queue has room for all that may
 //! complete there: what waits in a ring does not overrun a queue. It gets none where a reset left completions
@@ -14,6 +15,8 @@
 
 mod prepared;
 mod reader;
+mod shared_requests;
+mod shared_writer;
 mod writer;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -33,6 +36,7 @@ use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::key_cache::KeyCache;
 
 pub(crate) use reader::{Before, RingReader, RingReaders};
+pub(crate) use shared_requests::{Boards, SharedPromise, SharedRequests};
 pub(crate) use writer::{RingWriter, enter, is_settled, left, send, send_prepared, wake, was_delivered};
 
 /// Slots of a ring.

@@ -21,7 +21,7 @@ use crate::rules::completion::Completion;
 use crate::rules::verbs::{Status, WcFlags, WcOpcode};
 use crate::shm::objects::{DirectRing, HeldWords};
 
-use super::{Direct, MOST};
+use super::{Direct, MOST, SharedRequests};
 
 /// A ring that messages are taken from.
 #[derive(Debug)]
@@ -35,6 +35,8 @@ pub(crate) struct RingReader {
     early: VecDeque<(Arrived, Completion)>,
     /// The receive requests: words of each, entries.
     requests: (HeldWords, usize, u32),
+    /// Those of a shared receive queue, in their place.
+    shared: Option<Arc<SharedRequests>>,
     /// The word of the ring where the next message is seen, and by what.
     watched: (u32, u32),
     /// The key of the memory that messages went to last.
@@ -50,13 +52,26 @@ impl RingReader {
         qp_num: u32,
         src_qp: u32,
         requests: (HeldWords, usize, u32),
+        shared: Option<Arc<SharedRequests>>,
     ) -> Self {
         let receiver = Receiver::new(direct.qp, direct.place.slots, direct.completed());
         let (ring, direct) = (direct.ring.clone(), direct.clone());
         let watched = receiver.watched();
         let (early, key_cache) = (VecDeque::new(), KeyCache::default());
         let own_first = None;
-        Self { direct, qp_num, src_qp, ring, receiver, early, requests, watched, key_cache, own_first }
+        Self {
+            direct,
+            qp_num,
+            src_qp,
+            ring,
+            receiver,
+            early,
+            requests,
+            shared,
+            watched,
+            key_cache,
+            own_first,
+        }
     }
 
     /// Whether there may be a message.
@@ -102,7 +117,7 @@ impl RingReader {
     /// the shared queue, nor an own one that was there before: `next` is the word where the next one is seen,
     /// `head` were taken.
     #[inline(always)]
-    fn take_plain(
+    fn take_plain<const SHARED: bool>(
         &mut self,
         endpoint: &Endpoint,
         next: &AtomicU64,
@@ -121,7 +136,7 @@ impl RingReader {
         {
             return false;
         }
-        let Some(completion) = self.deliver(endpoint, &message) else { return false };
+        let Some(completion) = self.deliver_to::<SHARED>(endpoint, &message) else { return false };
         self.receiver.take(&DirectRing::of(&self.ring), &message);
         self.watched = self.receiver.watched();
         self.direct.completed.store(self.receiver.completed(), Ordering::Release);
@@ -160,14 +175,38 @@ impl RingReader {
     /// Moves the payload of a message to the buffer of its request; its completion.
     #[inline(always)]
     fn deliver(&mut self, endpoint: &Endpoint, message: &Arrived) -> Option<Completion> {
+        if self.shared.is_some() {
+            self.deliver_to::<true>(endpoint, message)
+        } else {
+            self.deliver_to::<false>(endpoint, message)
+        }
+    }
+
+    /// As [`RingReader::deliver`], of a ring that is known to lead into a shared receive queue or not.
+    #[inline(always)]
+    fn deliver_to<const SHARED: bool>(
+        &mut self,
+        endpoint: &Endpoint,
+        message: &Arrived,
+    ) -> Option<Completion> {
         let ring = DirectRing::of(&self.ring);
-        let (requests, stride, capacity) = &self.requests;
-        let request = requests.get().get(stride * slot(message.number, *capacity) as usize..)?;
-        let request: &[AtomicU64; 4] = request.first_chunk()?;
-        let word = |n: usize| request[n].load(Ordering::Relaxed);
-        let (imm_or_key, flags) = message.imm.map_or((0, WcFlags::NONE), |imm| (imm, WcFlags::WITH_IMM));
+        let (count, words, imm) = if SHARED {
+            let count = self.receiver.request(&ring, message);
+            let Some(words) = self.shared.as_ref()?.request(count) else {
+                // Nobody honest wrote that.
+                self.receiver.refuse();
+                return None;
+            };
+            (count, words, self.receiver.imm_beside(&ring, message))
+        } else {
+            let (requests, stride, capacity) = &self.requests;
+            let request = requests.get().get(stride * slot(message.number, *capacity) as usize..)?;
+            let request: &[AtomicU64; 4] = request.first_chunk()?;
+            (0, std::array::from_fn(|n| request[n].load(Ordering::Relaxed)), message.imm)
+        };
+        let (imm_or_key, flags) = imm.map_or((0, WcFlags::NONE), |imm| (imm, WcFlags::WITH_IMM));
         let mut completion = Completion {
-            wr_id: word(0),
+            wr_id: words[0],
             status: Status::Success,
             opcode: WcOpcode::Recv,
             vendor_err: 0,
@@ -180,8 +219,8 @@ impl RingReader {
             places: 0,
         };
         if message.bytes > 0 {
-            let length_key = if word(1) > 0 { word(3) } else { 0 };
-            let (addr, length, lkey) = (word(2), length_key as u32, (length_key >> 32) as u32);
+            let length_key = if words[1] > 0 { words[3] } else { 0 };
+            let (addr, length, lkey) = (words[2], length_key as u32, (length_key >> 32) as u32);
             let is_placed = message.bytes <= length
                 && match self.receiver.piece(message) {
                     Some((first, words)) => {
@@ -194,6 +233,9 @@ impl RingReader {
             if !is_placed {
                 completion = not_placed(&completion);
             }
+        }
+        if SHARED {
+            self.shared.as_ref()?.finish(count);
         }
         Some(completion)
     }
@@ -249,8 +291,24 @@ impl RingReaders {
 
     /// Hands out the message whose turn it is when `head` completions of the shared queue were taken, which has
     /// these entries; whether there was one.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn take_message(
+        &mut self,
+        endpoint: &Endpoint,
+        entries: &Entries,
+        head: u32,
+        own: &OwnReader,
+        take: &mut impl FnMut(&Completion),
+    ) -> bool {
+        if self.all.get(self.first).is_some_and(|reader| reader.shared.is_some()) {
+            return self.take_from::<true>(endpoint, entries, head, own, take);
+        }
+        self.take_from::<false>(endpoint, entries, head, own, take)
+    }
+
+    /// The same, where the ring to look at first leads into a shared receive queue or not.
+    #[inline(never)]
+    fn take_from<const SHARED: bool>(
         &mut self,
         endpoint: &Endpoint,
         entries: &Entries,
@@ -262,7 +320,7 @@ impl RingReaders {
             return false;
         }
         if let (Some(next), Some(reader)) = (entries.word(head), self.all.get_mut(self.first))
-            && reader.take_plain(endpoint, next, head, own, take)
+            && reader.take_plain::<SHARED>(endpoint, next, head, own, take)
         {
             self.first = if self.first + 1 < self.all.len() { self.first + 1 } else { 0 };
             return true;
@@ -383,8 +441,24 @@ impl RingReaders {
 
     /// Forgets a ring, and the messages in it that nobody polled.
     pub(crate) fn remove(&mut self, direct: &Direct) {
+        if let Some(reader) = self.of(direct)
+            && let Some(shared) = &reader.shared
+        {
+            let ring = DirectRing::of(&reader.ring);
+            reader.receiver.each_request(&ring, |request| shared.finish(request));
+        }
         self.all.retain(|ring| !std::ptr::eq(&*ring.direct, direct));
         self.first = 0;
+    }
+
+    /// Whether a message of this ring waits that has this request of a shared receive queue.
+    pub(crate) fn has_message(&self, direct: &Direct, request: u32) -> bool {
+        let Some(reader) = self.all.iter().find(|ring| std::ptr::eq(&*ring.direct, direct)) else {
+            return false;
+        };
+        let mut is_there = false;
+        reader.receiver.each_request(&DirectRing::of(&reader.ring), |other| is_there |= other == request);
+        is_there
     }
 
     fn of(&mut self, direct: &Direct) -> Option<&mut RingReader> {

@@ -28,24 +28,27 @@ use crate::shm::objects::{DirectRing, HeldWords, Lane, View};
 use crate::shm::segment::Segment;
 
 use super::prepared::Prepared;
+use super::shared_writer::{SharedWriter, send_shared_prepared};
 
 /// How often a completion queue is looked for that was moved just then.
 const TRIES: u32 = 3;
 /// Looks for room in a full ring before a message goes another way: some microseconds.
-const LOOKS: u32 = 150;
+pub(super) const LOOKS: u32 = 150;
 
 /// A peer's ring that a queue pair writes.
 #[derive(Debug)]
 pub(crate) struct RingWriter {
     place: Place,
-    ring: HeldWords,
-    way: Way,
+    pub(super) ring: HeldWords,
+    pub(super) way: Way,
+    /// The shared receive queue that it leads into.
+    pub(super) shared: Option<SharedWriter>,
     /// The key of the memory that was sent last.
-    key_cache: KeyCache,
+    pub(super) key_cache: KeyCache,
     /// How many slots were taken when room was looked for in vain: its owner does not poll.
     in_vain: Option<u32>,
     segment: Arc<Segment>,
-    /// What the last message went by, for the next.
+    /// What the last message went by, for the next; none of a ring into a shared receive queue.
     prepared: Option<Prepared>,
 }
 
@@ -54,8 +57,7 @@ impl RingWriter {
     #[cold]
     fn find(endpoint: &Endpoint, target: &Target, qp_num: u32, head: u32) -> Option<Self> {
         let attributes = target.attributes.filter(|known| known.qp_type == QpType::Rc)?;
-        let place =
-            attributes.direct.filter(|_| attributes.dest_qp_num == qp_num && attributes.srq.is_none())?;
+        let place = attributes.direct.filter(|_| attributes.dest_qp_num == qp_num)?;
         let (host, segment) = (&target.remote.host, endpoint.segment.clone());
         if !segment.is_mine() {
             return None;
@@ -65,19 +67,23 @@ impl RingWriter {
             host.refresh();
             hold()
         })?;
+        let shared = match attributes.srq {
+            Some(srq) => Some(SharedWriter::find(host, &host.with(&target.held), srq, target.qp)?),
+            None => None,
+        };
         let ring = DirectRing::of(&words);
         let sender = Sender::attach(&ring, target.qp, place.slots, head)?;
         if !ring.sign(segment.owner(), &*segment) {
             return None;
         }
         let (way, key_cache) = (Way::new(sender), KeyCache::default());
-        Some(Self { place, ring: words, way, key_cache, in_vain: None, segment, prepared: None })
+        Some(Self { place, ring: words, way, shared, key_cache, in_vain: None, segment, prepared: None })
     }
 
     /// Whether [`send_prepared`] is worth a try.
     #[inline(always)]
     pub(crate) fn is_prepared(&self) -> bool {
-        self.prepared.is_some()
+        self.prepared.is_some() || self.shared.as_ref().is_some_and(SharedWriter::is_prepared)
     }
 
     /// Whether it is the ring that the target tells of, and takes messages. Behind the target's lock.
@@ -204,9 +210,14 @@ pub(crate) fn send(
     if !is_ready {
         return Sent::NotTaken;
     }
-    let key = match sender.has_room(&ring, length as u32) {
-        None if !target.remote.is_own() => await_room(sender, &ring, length as u32, &mut writer.in_vain),
-        key => key,
+    let key = if let Some(shared) = &mut writer.shared {
+        let in_vain = (!target.remote.is_own()).then_some(&mut writer.in_vain);
+        shared.await_room(sender, &ring, (length as u32, imm), in_vain)
+    } else {
+        match sender.has_room(&ring, length as u32) {
+            None if !target.remote.is_own() => await_room(sender, &ring, length as u32, &mut writer.in_vain),
+            key => key,
+        }
     };
     let Some(key) = key else {
         if !sender.is_open(&ring) {
@@ -242,8 +253,12 @@ pub(crate) fn send(
     }
     // The own process's keys are looked up by another table, each time.
     let can_prepare = length > 0 && !target.remote.is_own();
-    if can_prepare && !writer.prepared.as_ref().is_some_and(|prepared| prepared.holds(key)) {
-        writer.prepared = Prepared::new(target, &view, queues.cq, key, state);
+    let prepared = match &mut writer.shared {
+        Some(shared) => &mut shared.prepared,
+        None => &mut writer.prepared,
+    };
+    if can_prepare && !prepared.as_ref().is_some_and(|prepared| prepared.holds(key)) {
+        *prepared = Prepared::new(target, &view, queues.cq, key, state);
     }
     let gathered = Gathered::new(room);
     let bytes = match wr.data {
@@ -251,11 +266,15 @@ pub(crate) fn send(
         _ => gathered.fill(endpoint, wr, length, Some(from.pd)),
     };
     let Some(bytes) = bytes else { return Sent::NotTaken };
-    match Send::new(sender, Message { bytes, imm }).step(&ring) {
-        Progress::Done(true) => {}
-        _ => return Sent::Unclear,
-    }
-    Sent::Done(is_armed())
+    let message = Message { bytes, imm };
+    let is_there = match &writer.shared {
+        Some(shared) => match shared.send(sender, &ring, &message) {
+            Some(is_there) => is_there,
+            None => return Sent::NotTaken,
+        },
+        None => matches!(Send::new(sender, message).step(&ring), Progress::Done(true)),
+    };
+    if is_there { Sent::Done(is_armed()) } else { Sent::Unclear }
 }
 
 /// Writes a message of several slots, for which there is room; whether it is there for certain. `None` where
@@ -287,6 +306,9 @@ fn write_long(
 /// the way of nearly all of them.
 #[inline(always)]
 pub(crate) fn send_prepared(writer: &mut RingWriter, endpoint: &Endpoint, pd: u32, send: &PlainSend) -> Sent {
+    if writer.prepared.is_none() {
+        return send_shared_prepared(writer, endpoint, pd, send);
+    }
     let RingWriter { ring, way, key_cache, prepared, .. } = writer;
     let (Some(prepared), Some(sender)) = (prepared, way.known_sender()) else { return Sent::NotTaken };
     let (ring, Sge { addr, length, lkey }) = (DirectRing::of(ring), send.sge);
