@@ -167,6 +167,21 @@ pub fn taker(memory: &impl Memory, srq: u32, slots: u32, head: Head, count: u32)
     (record >> 63 == 1 && record as u32 == count).then_some((record >> 32) as u32 & 0x3fff)
 }
 
+/// Which of these requests the sender of this queue pair's closed ring took, and sent nothing for, as `is_sent`
+/// says; at most one. `head` is what the queue was [touched](touch) to.
+pub fn unsent(
+    memory: &impl Memory,
+    srq: u32,
+    slots: u32,
+    head: Head,
+    mut counts: impl Iterator<Item = u32>,
+    qp: u32,
+    is_sent: impl Fn(u32) -> bool,
+) -> Option<u32> {
+    let me = signature(qp);
+    counts.find(|count| taker(memory, srq, slots, head, *count) == Some(me) && !is_sent(*count))
+}
+
 /// Changes the head of a queue whose rings take requests; as it was and as it is. `None` where they do not.
 fn change(memory: &impl Memory, srq: u32, to: impl Fn(Head) -> Head) -> Option<(Head, Head)> {
     let word = Word::Srq(srq, SrqWord::Head);
@@ -316,3 +331,6 @@ impl Taker {
 pub fn signature(qp: u32) -> u32 {
     qp + 1
 }
+
+#[cfg(all(test, loom))]
+mod model;

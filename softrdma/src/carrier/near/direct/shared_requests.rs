@@ -11,7 +11,7 @@ use ironverbs_os::growth::{TryPush, try_arc, try_collect};
 
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::key_cache::KeyCache;
-use crate::queues::direct::shared::{BEHIND_LOCK, Board, Head, board_words, signature, taker, touch};
+use crate::queues::direct::shared::{BEHIND_LOCK, Board, Head, board_words, signature, taker, touch, unsent};
 use crate::queues::direct::{Credit, HEADER_WORDS};
 use crate::queues::shared::{Memory as _, SrqWord, Word, slot};
 use crate::rules::receive::Sge;
@@ -280,11 +280,9 @@ impl SharedRequests {
         if self.is_left.load(Ordering::Acquire) {
             return None;
         }
-        let count = self.taken(head, self.posted.load(Ordering::Acquire)).find(|count| {
-            taker(&self.words, self.srq, self.board.slots, head, *count) == Some(me)
-                && !self.is_done(*count)
-                && !has_message(*count)
-        })?;
+        let counts = self.taken(head, self.posted.load(Ordering::Acquire));
+        let is_sent = |count| self.is_done(count) || has_message(count);
+        let count = unsent(&self.words, self.srq, self.board.slots, head, counts, qp, is_sent)?;
         let words = try_collect(self.entry(count)?.iter().map(|word| word.load(Ordering::Relaxed))).ok();
         self.finish(count);
         words
