@@ -96,7 +96,7 @@ impl Segment {
             Word::Shared { srq, word } => {
                 let board = &self.shared[srq as usize];
                 return &board[word as usize % board.len()];
-            },
+            }
             Word::Attribute { object, word } => return &self.queue(object).attributes[word as usize],
             Word::Receive { queue, slot, word } => (self.queue(queue), slot, word),
             Word::Entry { cq, slot, word } => (self.queue(Object::Cq(cq)), slot, word),

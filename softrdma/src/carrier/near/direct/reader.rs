@@ -45,6 +45,44 @@ pub(crate) struct RingReader {
     own_first: Option<u32>,
 }
 
+/// Moves the payload of a message to the buffer of a request with these words; its completion.
+macro_rules! delivered {
+    ($reader:ident, $endpoint:ident, $message:ident, $imm:expr, $word:ident) => {{
+        let ring = DirectRing::of(&$reader.ring);
+        let (imm_or_key, flags) = $imm.map_or((0, WcFlags::NONE), |imm| (imm, WcFlags::WITH_IMM));
+        let mut completion = Completion {
+            wr_id: $word(0),
+            status: Status::Success,
+            opcode: WcOpcode::Recv,
+            vendor_err: 0,
+            byte_len: $message.bytes,
+            imm_or_key,
+            qp_num: $reader.qp_num,
+            src_qp: $reader.src_qp,
+            flags,
+            timestamp: 0,
+            places: 0,
+        };
+        if $message.bytes > 0 {
+            let length_key = if $word(1) > 0 { $word(3) } else { 0 };
+            let (addr, length, lkey) = ($word(2), length_key as u32, (length_key >> 32) as u32);
+            let is_placed = $message.bytes <= length
+                && match $reader.receiver.piece($message) {
+                    Some((first, words)) => {
+                        let (payload, bytes) = (ring.words(first, words), $message.bytes as usize);
+                        let (key_cache, pd) = (&mut $reader.key_cache, $reader.direct.pd);
+                        bytes::place_again($endpoint, key_cache, pd, (addr, lkey), payload, bytes).is_some()
+                    }
+                    None => $reader.place($endpoint, $message, addr, lkey),
+                };
+            if !is_placed {
+                completion = not_placed(&completion);
+            }
+        }
+        completion
+    }};
+}
+
 impl RingReader {
     /// That of a queue pair with this number, connected to that one, whose receive requests stand there.
     pub(crate) fn new(
@@ -189,54 +227,32 @@ impl RingReader {
         endpoint: &Endpoint,
         message: &Arrived,
     ) -> Option<Completion> {
+        if SHARED { self.deliver_shared(endpoint, message) } else { self.deliver_own(endpoint, message) }
+    }
+
+    /// As [`RingReader::deliver`], for a request of the queue pair.
+    #[inline(always)]
+    fn deliver_own(&mut self, endpoint: &Endpoint, message: &Arrived) -> Option<Completion> {
+        let (requests, stride, capacity) = &self.requests;
+        let request = requests.get().get(stride * slot(message.number, *capacity) as usize..)?;
+        let request: &[AtomicU64; 4] = request.first_chunk()?;
+        let word = |n: usize| request[n].load(Ordering::Relaxed);
+        Some(delivered!(self, endpoint, message, message.imm, word))
+    }
+
+    /// As [`RingReader::deliver`], for a request of a shared receive queue.
+    #[inline(always)]
+    fn deliver_shared(&mut self, endpoint: &Endpoint, message: &Arrived) -> Option<Completion> {
         let ring = DirectRing::of(&self.ring);
-        let (count, words, imm) = if SHARED {
-            let count = self.receiver.request(&ring, message);
-            let Some(words) = self.shared.as_ref()?.request(count) else {
-                // Nobody honest wrote that.
-                self.receiver.refuse();
-                return None;
-            };
-            (count, words, self.receiver.imm_beside(&ring, message))
-        } else {
-            let (requests, stride, capacity) = &self.requests;
-            let request = requests.get().get(stride * slot(message.number, *capacity) as usize..)?;
-            let request: &[AtomicU64; 4] = request.first_chunk()?;
-            (0, std::array::from_fn(|n| request[n].load(Ordering::Relaxed)), message.imm)
+        let count = self.receiver.request(&ring, message);
+        let Some(request) = self.shared.as_ref()?.request(count) else {
+            // Nobody honest wrote that.
+            self.receiver.refuse();
+            return None;
         };
-        let (imm_or_key, flags) = imm.map_or((0, WcFlags::NONE), |imm| (imm, WcFlags::WITH_IMM));
-        let mut completion = Completion {
-            wr_id: words[0],
-            status: Status::Success,
-            opcode: WcOpcode::Recv,
-            vendor_err: 0,
-            byte_len: message.bytes,
-            imm_or_key,
-            qp_num: self.qp_num,
-            src_qp: self.src_qp,
-            flags,
-            timestamp: 0,
-            places: 0,
-        };
-        if message.bytes > 0 {
-            let length_key = if words[1] > 0 { words[3] } else { 0 };
-            let (addr, length, lkey) = (words[2], length_key as u32, (length_key >> 32) as u32);
-            let is_placed = message.bytes <= length
-                && match self.receiver.piece(message) {
-                    Some((first, words)) => {
-                        let (payload, bytes) = (ring.words(first, words), message.bytes as usize);
-                        let (key_cache, pd) = (&mut self.key_cache, self.direct.pd);
-                        bytes::place_again(endpoint, key_cache, pd, (addr, lkey), payload, bytes).is_some()
-                    }
-                    None => self.place(endpoint, message, addr, lkey),
-                };
-            if !is_placed {
-                completion = not_placed(&completion);
-            }
-        }
-        if SHARED {
-            self.shared.as_ref()?.finish(count);
-        }
+        let (imm, word) = (self.receiver.imm_beside(&ring, message), |n: usize| request[n]);
+        let completion = delivered!(self, endpoint, message, imm, word);
+        self.shared.as_ref()?.finish(count);
         Some(completion)
     }
 
@@ -275,6 +291,8 @@ pub(crate) struct RingReaders {
     all: Vec<RingReader>,
     /// The one to look at first.
     first: usize,
+    /// One of them leads, or led, into a shared receive queue.
+    leads_to_shared: bool,
 }
 
 impl RingReaders {
@@ -300,10 +318,27 @@ impl RingReaders {
         own: &OwnReader,
         take: &mut impl FnMut(&Completion),
     ) -> bool {
-        if self.all.get(self.first).is_some_and(|reader| reader.shared.is_some()) {
-            return self.take_from::<true>(endpoint, entries, head, own, take);
+        if self.leads_to_shared {
+            self.take_from_either(endpoint, entries, head, own, take)
+        } else {
+            self.take_from::<false>(endpoint, entries, head, own, take)
         }
-        self.take_from::<false>(endpoint, entries, head, own, take)
+    }
+
+    #[inline(never)]
+    fn take_from_either(
+        &mut self,
+        endpoint: &Endpoint,
+        entries: &Entries,
+        head: u32,
+        own: &OwnReader,
+        take: &mut impl FnMut(&Completion),
+    ) -> bool {
+        if self.all.get(self.first).is_some_and(|reader| reader.shared.is_some()) {
+            self.take_from::<true>(endpoint, entries, head, own, take)
+        } else {
+            self.take_from::<false>(endpoint, entries, head, own, take)
+        }
     }
 
     /// The same, where the ring to look at first leads into a shared receive queue or not.
@@ -422,6 +457,7 @@ impl RingReaders {
 
     /// Takes messages from this ring, too; `false` where that is not possible.
     pub(crate) fn add(&mut self, ring: RingReader) -> bool {
+        self.leads_to_shared |= ring.shared.is_some();
         self.all.len() < MOST && self.all.try_push(ring).is_ok()
     }
 

@@ -187,6 +187,31 @@ pub(crate) fn send(
     target: Option<&Target>,
     room: &mut [u8; MAX_STAGED],
 ) -> Sent {
+    match ring_writer {
+        Some(RingWriter { shared: None, .. }) => send_to::<false>(ring_writer, out, target, room),
+        Some(_) => send_to_shared(ring_writer, out, target, room),
+        None => Sent::NotTaken,
+    }
+}
+
+#[inline(never)]
+fn send_to_shared(
+    ring_writer: &mut Option<RingWriter>,
+    out: &Outgoing<'_, '_>,
+    target: Option<&Target>,
+    room: &mut [u8; MAX_STAGED],
+) -> Sent {
+    send_to::<true>(ring_writer, out, target, room)
+}
+
+/// As [`send`], by a ring that leads into a shared receive queue or not.
+#[inline(always)]
+fn send_to<const SHARED: bool>(
+    ring_writer: &mut Option<RingWriter>,
+    out: &Outgoing<'_, '_>,
+    target: Option<&Target>,
+    room: &mut [u8; MAX_STAGED],
+) -> Sent {
     let Outgoing { endpoint, from, wr, request, .. } = *out;
     let length = request.length;
     let Some(writer) = ring_writer else { return Sent::NotTaken };
@@ -210,7 +235,8 @@ pub(crate) fn send(
     if !is_ready {
         return Sent::NotTaken;
     }
-    let key = if let Some(shared) = &mut writer.shared {
+    let shared = if SHARED { writer.shared.as_mut() } else { None };
+    let key = if let Some(shared) = shared {
         let in_vain = (!target.remote.is_own()).then_some(&mut writer.in_vain);
         shared.await_room(sender, &ring, (length as u32, imm), in_vain)
     } else {
@@ -254,8 +280,8 @@ pub(crate) fn send(
     // The own process's keys are looked up by another table, each time.
     let can_prepare = length > 0 && !target.remote.is_own();
     let prepared = match &mut writer.shared {
-        Some(shared) => &mut shared.prepared,
-        None => &mut writer.prepared,
+        Some(shared) if SHARED => &mut shared.prepared,
+        _ => &mut writer.prepared,
     };
     if can_prepare && !prepared.as_ref().is_some_and(|prepared| prepared.holds(key)) {
         *prepared = Prepared::new(target, &view, queues.cq, key, state);
@@ -268,11 +294,11 @@ pub(crate) fn send(
     let Some(bytes) = bytes else { return Sent::NotTaken };
     let message = Message { bytes, imm };
     let is_there = match &writer.shared {
-        Some(shared) => match shared.send(sender, &ring, &message) {
+        Some(shared) if SHARED => match shared.send(sender, &ring, &message) {
             Some(is_there) => is_there,
             None => return Sent::NotTaken,
         },
-        None => matches!(Send::new(sender, message).step(&ring), Progress::Done(true)),
+        _ => matches!(Send::new(sender, message).step(&ring), Progress::Done(true)),
     };
     if is_there { Sent::Done(is_armed()) } else { Sent::Unclear }
 }
