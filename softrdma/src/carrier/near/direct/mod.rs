@@ -37,6 +37,7 @@ use crate::carrier::near::key_cache::KeyCache;
 
 pub(crate) use reader::{Before, RingReader, RingReaders};
 pub(crate) use shared_requests::{Boards, SharedPromise, SharedRequests};
+pub(crate) use shared_writer::send_shared_prepared;
 pub(crate) use writer::{RingWriter, enter, is_settled, left, send, send_prepared, wake, was_delivered};
 
 /// Slots of a ring.

@@ -98,9 +98,9 @@ impl SharedWriter {
     }
 }
 
-/// As [`send_prepared`](super::send_prepared), into a shared receive queue.
+/// As [`send_prepared`](super::send_prepared), which does not take them, into a shared receive queue.
 #[inline(never)]
-pub(super) fn send_shared_prepared(
+pub(crate) fn send_shared_prepared(
     writer: &mut RingWriter,
     endpoint: &Endpoint,
     pd: u32,

@@ -28,7 +28,7 @@ use crate::shm::objects::{DirectRing, HeldWords, Lane, View};
 use crate::shm::segment::Segment;
 
 use super::prepared::Prepared;
-use super::shared_writer::{SharedWriter, send_shared_prepared};
+use super::shared_writer::SharedWriter;
 
 /// How often a completion queue is looked for that was moved just then.
 const TRIES: u32 = 3;
@@ -332,9 +332,6 @@ fn write_long(
 /// the way of nearly all of them.
 #[inline(always)]
 pub(crate) fn send_prepared(writer: &mut RingWriter, endpoint: &Endpoint, pd: u32, send: &PlainSend) -> Sent {
-    if writer.prepared.is_none() {
-        return send_shared_prepared(writer, endpoint, pd, send);
-    }
     let RingWriter { ring, way, key_cache, prepared, .. } = writer;
     let (Some(prepared), Some(sender)) = (prepared, way.known_sender()) else { return Sent::NotTaken };
     let (ring, Sge { addr, length, lkey }) = (DirectRing::of(ring), send.sge);
