@@ -30,11 +30,12 @@ struct Shared {
 struct Words(Arc<Shared>);
 
 impl Words {
-    /// A queue that rings take requests of, of which so many wait.
-    fn with_requests(count: u32) -> Self {
-        let ring = |_| (0..ring_words(MIN_SLOTS)).map(|_| AtomicU64::new(0)).collect();
+    /// A queue that rings take requests of, of which so many wait. The first ring has slots, or none of them.
+    fn with_requests(count: u32, has_slots: bool) -> Self {
+        let ring = |words: u32| (0..words).map(|_| AtomicU64::new(0)).collect();
+        let first = if has_slots { ring_words(MIN_SLOTS) } else { HEADER_WORDS };
         let words = Self(Arc::new(Shared {
-            rings: std::array::from_fn(ring),
+            rings: [ring(first), ring(HEADER_WORDS)],
             head: AtomicU64::new(Head::open(0, 1, false).0),
             board: (0..board_words(SLOTS)).map(|_| AtomicU64::new(0)).collect(),
             others: std::sync::Mutex::default(),
@@ -151,28 +152,29 @@ fn take_behind(words: &Words) -> Option<u32> {
 
 #[test]
 fn a_request_is_taken_once() {
-    loom::model(|| {
-        let words = Words::with_requests(2);
-        let senders = [0, 1].map(|qp| {
-            let words = words.clone();
-            thread::spawn(move || take(&words, qp))
+    for takes_behind in [false, true] {
+        loom::model(move || {
+            let words = Words::with_requests(2, false);
+            let sender = {
+                let words = words.clone();
+                thread::spawn(move || [take(&words, 0), take(&words, 0)])
+            };
+            let first = if takes_behind { take_behind(&words) } else { take(&words, 1) };
+            let mut taken: Vec<_> = sender.join().unwrap().into_iter().chain([first]).flatten().collect();
+            taken.sort_unstable();
+            assert!(taken.iter().zip(0..).all(|(taken, count)| *taken == count), "{taken:?}");
+            assert_eq!(words.head().count(), taken.len() as u32);
+            assert!(words.head().0 & Head::HELD == 0);
         });
-        let mut all = vec![take_behind(&words)];
-        all.extend(senders.map(|sender| sender.join().unwrap()));
-        let mut taken: Vec<_> = all.into_iter().flatten().collect();
-        taken.sort_unstable();
-        assert!(taken.iter().zip(0..).all(|(taken, count)| *taken == count), "{taken:?}");
-        assert_eq!(words.head().count(), taken.len() as u32);
-        assert!(words.head().0 & Head::HELD == 0);
-    });
+    }
 }
 
 /// A sender that dies after it has taken a request, or finds its ring closed, while others take some.
 #[test]
 fn what_was_taken_for_nothing_is_found_when_the_ring_is_closed() {
-    for (others, dies) in [(0, false), (1, false), (1, true), (2, false)] {
+    for (others, dies) in [(0, true), (1, false), (1, true), (2, true)] {
         loom::model(move || {
-            let words = Words::with_requests(3);
+            let words = Words::with_requests(3, true);
             let sender = {
                 let words = words.clone();
                 thread::spawn(move || {
@@ -215,7 +217,7 @@ fn what_was_taken_for_nothing_is_found_when_the_ring_is_closed() {
 #[test]
 fn the_limit_holds_rings_up_from_when_it_is_armed() {
     loom::model(|| {
-        let words = Words::with_requests(2);
+        let words = Words::with_requests(2, false);
         let sender = {
             let words = words.clone();
             thread::spawn(move || take(&words, 0))
