@@ -162,6 +162,29 @@ const KINDS: &[Kind] = &[
         NOTHING,
     ),
     (
+        "poll-receive-shared",
+        QpType::Rc,
+        true,
+        |p| {
+            p.receive();
+            p.send(now_and_then, false);
+            p.take(&p.one, 1);
+        },
+        |p| p.take(&p.other, EACH),
+        NOTHING,
+    ),
+    (
+        "post-receive-shared",
+        QpType::Rc,
+        true,
+        NOTHING,
+        |p| p.receive(),
+        |p| {
+            p.send(now_and_then, false);
+            completed(p);
+        },
+    ),
+    (
         "poll-send",
         QpType::Rc,
         false,

@@ -68,7 +68,7 @@ fn counters() -> &'static Counters {
 struct Counting<'a, T>(&'a T, &'a Counters);
 
 impl<T: Memory> Memory for Counting<'_, T> {
-    pass_on!(0: load store many shape);
+    pass_on!(0: load store exchange many shape);
 }
 
 impl<T: Transport> Transport for Counting<'_, T> {
@@ -139,7 +139,7 @@ fn send(to: &impl Transport, qp: u32, sender: u32) -> Result<bool, LockError> {
         if next_in_claim(to, qp).is_none() {
             assert_ne!(operation.run(ClaimRequest::new(qp, SRQ))?, Claimed::Broken);
         }
-        next_in_claim(to, qp).map(|(_, next)| (Take::Claim, next))
+        next_in_claim(to, qp).map(|(_, next)| (Take::Claim(0), next))
     };
     let ready = match next {
         Some((take, Next::Request(request))) => {

@@ -123,6 +123,8 @@ impl Plan {
         let small_queues = random.once_in(12);
         // Connections that send, so that much goes by direct rings.
         let sends = !small_queues && random.once_in(3);
+        // Into shared receive queues.
+        let shares = sends && random.once_in(3);
         // One of them that breaks and begins anew all the time.
         let breaks = sends && random.once_in(2);
         let count = if breaks { 2 } else { 2 + random.below(3) as usize };
@@ -139,7 +141,7 @@ impl Plan {
         } else {
             5
         }) {
-            connect(&random, &mut processes, small_queues, sends);
+            connect(&random, &mut processes, small_queues, (sends, shares));
         }
         let span = if breaks { 20_000 } else { random.pick(&[20_000, 200_000, 2_000_000]) };
         let mut messages = Vec::new();
@@ -182,8 +184,16 @@ pub fn is_scarce(srq: usize) -> bool {
     srq % 3 == 2
 }
 
-fn new_qp(random: &Random, process: &mut ProcessPlan, qp_type: QpType, small: bool, sends: bool) -> QpPlan {
-    let shares = !sends && qp_type != QpType::XrcSend && qp_type != QpType::XrcRecv && random.once_in(3);
+fn new_qp(
+    random: &Random,
+    process: &mut ProcessPlan,
+    qp_type: QpType,
+    small: bool,
+    (sends, shares): (bool, bool),
+) -> QpPlan {
+    let shares = qp_type != QpType::XrcSend
+        && qp_type != QpType::XrcRecv
+        && if sends { shares } else { random.once_in(3) };
     let srq = shares.then(|| {
         if process.srqs == 0 || random.once_in(3) {
             process.srqs += 1;
@@ -212,7 +222,7 @@ fn new_qp(random: &Random, process: &mut ProcessPlan, qp_type: QpType, small: bo
     }
 }
 
-fn connect(random: &Random, processes: &mut [ProcessPlan], small: bool, sends: bool) {
+fn connect(random: &Random, processes: &mut [ProcessPlan], small: bool, (sends, shares): (bool, bool)) {
     let count = processes.len() as u64;
     let one = random.below(count) as usize;
     let other = if random.once_in(6) { one } else { random.below(count) as usize };
@@ -223,8 +233,8 @@ fn connect(random: &Random, processes: &mut [ProcessPlan], small: bool, sends: b
         2 => (QpType::XrcSend, QpType::XrcRecv),
         _ => (QpType::Rc, QpType::Rc),
     };
-    let mut here = new_qp(random, &mut processes[one], qp_type, small, sends);
-    let mut there = new_qp(random, &mut processes[other], peer_type, small, sends);
+    let mut here = new_qp(random, &mut processes[one], qp_type, small, (sends, shares));
+    let mut there = new_qp(random, &mut processes[other], peer_type, small, (sends, shares));
     if peer_type == QpType::XrcRecv {
         let queues = &mut processes[other].xrc_srqs;
         if queues.is_empty() || random.once_in(3) {

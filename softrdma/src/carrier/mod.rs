@@ -88,6 +88,13 @@ impl Carrier {
         near.send_plain(endpoint, pd, send)
     }
 
+    /// As [`Carrier::send_plain`], which does not take them, for messages into a shared receive queue.
+    #[inline(always)]
+    pub(crate) fn send_plain_shared(&mut self, endpoint: &Endpoint, pd: u32, send: &PlainSend) -> Sent {
+        let Self::Near(near) = self;
+        near.send_plain_shared(endpoint, pd, send)
+    }
+
     /// Ends what [`Carrier::send_plain`] began; `None` where nothing happened.
     #[cold]
     pub(crate) fn clear_up(&mut self, sent: Sent, out: &Outgoing<'_, '_>) -> Option<Outcome> {

@@ -103,6 +103,8 @@ pub struct CompletionQueue {
     pub(super) promised: AtomicU64,
     /// Send requests among them.
     sends: AtomicU64,
+    /// Shared receive queues of queue pairs that complete here: index, and how many of those there are.
+    srqs: Mutex<Vec<(u32, u32)>>,
 }
 
 impl CompletionQueue {
@@ -149,6 +151,7 @@ impl CompletionQueue {
             receives: Receives::new(),
             promised: 0.into(),
             sends: 0.into(),
+            srqs: Mutex::default(),
         })?;
         device.deferred.make_room(object)?;
         if let Some(channel) = channel {

@@ -242,6 +242,8 @@ pub struct Device {
     rings: direct::Rings,
     /// Memory of longer messages in them.
     pools: direct::Pools,
+    /// The same of what rings into shared receive queues go by.
+    boards: direct::Boards,
     watched: stuck::Watched,
     finders: idle::Finders,
     /// Queue pairs and shared receive queues by index.
@@ -291,6 +293,7 @@ impl Device {
             deferred: deferred::Deferred::default(),
             rings: direct::Rings::default(),
             pools: direct::Pools::default(),
+            boards: direct::Boards::default(),
             watched: stuck::Watched::default(),
             finders,
             queue_pairs: RwLock::default(),

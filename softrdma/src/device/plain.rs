@@ -33,7 +33,7 @@ impl Sending<'_> {
                 qp.end_plain(side, send);
                 true
             }
-            Sent::NotTaken => false,
+            Sent::NotTaken => qp.post_plain_shared(side, send),
             sent => qp.clear_up_plain(side, send, sent),
         }
     }
@@ -49,6 +49,19 @@ impl QueuePair {
             && self.limits().max_send_sge > 0
             && !(flags.has(SendFlags::INLINE) && length > self.limits().max_inline)
             && self.device().is_mine()
+    }
+
+    /// As [`Sending::post_plain`], by a ring that leads into a shared receive queue.
+    #[inline(never)]
+    fn post_plain_shared(&self, side: &mut SendSide, send: &PlainSend) -> bool {
+        match side.carrier.send_plain_shared(&self.device().endpoint, side.initiator.pd, send) {
+            Sent::Done(false) => {
+                self.end_plain(side, send);
+                true
+            }
+            Sent::NotTaken => false,
+            sent => self.clear_up_plain(side, send, sent),
+        }
     }
 
     /// What follows from a send that is with its target.

@@ -110,7 +110,7 @@ impl QueuePair {
             device.release_pd(init.pd);
         }
         let made = made?;
-        made.promises().for_each(|(cq, requests)| cq.hold(requests));
+        made.hold_queues();
         // Where this fails, everything ends with what was made.
         init.send_cq.iter().try_for_each(|cq| cq.hold_sends(init.cap.max_send_wr))?;
         init.srq.iter().for_each(|srq| srq.hold());
@@ -470,12 +470,24 @@ impl QueuePair {
         [send, recv.filter(|recv| !is_send(recv))]
     }
 
-    /// The queues where it completes, and with how many requests at a time.
-    fn promises(&self) -> impl Iterator<Item = (&Arc<CompletionQueue>, u32)> {
-        let init = &self.init;
-        let receives = self.receives;
-        let send = init.send_cq.iter().map(|cq| (cq, init.cap.max_send_wr));
-        send.chain(init.recv_cq.iter().map(move |cq| (cq, receives)))
+    /// The queues where it completes learn with how many requests at a time.
+    fn hold_queues(&self) {
+        let QpInit { send_cq, recv_cq, srq, cap, .. } = &self.init;
+        send_cq.iter().for_each(|cq| cq.hold(cap.max_send_wr));
+        recv_cq.iter().for_each(|cq| match srq {
+            Some(srq) => cq.hold_shared(srq.index(), self.receives),
+            None => cq.hold(self.receives),
+        });
+    }
+
+    /// Takes back [`QueuePair::hold_queues`].
+    fn release_queues(&self) {
+        let QpInit { send_cq, recv_cq, srq, cap, .. } = &self.init;
+        send_cq.iter().for_each(|cq| cq.release(cap.max_send_wr));
+        recv_cq.iter().for_each(|cq| match srq {
+            Some(srq) => cq.release_shared(srq.index(), self.receives),
+            None => cq.release(self.receives),
+        });
     }
 
     /// Removes completions that nobody polled; those queues where that was not possible are left.

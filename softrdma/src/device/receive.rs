@@ -14,8 +14,9 @@ use crate::shm::memory::fence_after_exchange;
 use crate::shm::objects::HeldWords;
 
 use super::{Device, Error, Rejected, Result};
-use crate::carrier::near::direct::{Direct, Promise};
+use crate::carrier::near::direct::{Direct, Promise, SharedPromise, SharedRequests};
 use crate::carrier::near::permissions::Permissions;
+use crate::queues::direct::shared::Head as SharedHead;
 
 /// The owner's side of a receive ring.
 #[derive(Debug)]
@@ -39,6 +40,8 @@ pub(super) struct ReceiveRing {
     fence_at: Option<u64>,
     /// Queue pairs with a direct ring.
     promise: Option<Promise>,
+    /// Shared receive queues with direct rings.
+    shared: Option<SharedPromise>,
 }
 
 /// Entries and words per entry of a ring for requests of this size.
@@ -74,6 +77,7 @@ impl ReceiveRing {
             head_at: at(head)?,
             fence_at,
             promise: None,
+            shared: None,
         };
         poster.with_capacity(device, capacity)
     }
@@ -100,21 +104,60 @@ impl ReceiveRing {
     /// Tells of requests by this ring from now on, and of those that wait now.
     pub(super) fn open_direct(&mut self, device: &Device, direct: &Arc<Direct>) {
         let mut promise = Promise::new(direct);
+        self.each_first(device, self.waiting(device), |first| promise.posted(&device.endpoint, first));
+        self.promise = Some(promise);
+    }
+
+    /// The first pieces of memory of the last so many requests.
+    fn each_first(&self, device: &Device, waiting: u32, mut each: impl FnMut(Option<&Sge>)) {
         let memory = device.endpoint.segment.memory();
-        for count in (0..self.waiting(device)).rev().map(|back| self.tail.wrapping_sub(back + 1)) {
+        for count in (0..waiting).rev().map(|back| self.tail.wrapping_sub(back + 1)) {
             let word =
                 |n: u64| memory.u64(self.entry(count) + 8 * n).map_or(0, |w| w.load(Ordering::Relaxed));
             let (elements, addr, length_key) = (word(1), word(2), word(3));
             let sge = Sge { addr, length: length_key as u32, lkey: (length_key >> 32) as u32 };
-            promise.posted(&device.endpoint, (elements > 0).then_some(&sge));
+            each((elements > 0).then_some(&sge));
         }
-        self.promise = Some(promise);
+    }
+
+    /// Tells of requests of a shared receive queue, of this protection domain, from now on. Behind the queue's
+    /// lock.
+    pub(super) fn open_shared(&mut self, device: &Device, shared: &Arc<SharedRequests>, pd: u32) {
+        let waiting = self.waiting(device);
+        let mut promise = SharedPromise::new(shared, pd, self.tail.wrapping_sub(waiting));
+        self.each_first(device, waiting, |first| promise.posted(&device.endpoint, first));
+        self.shared = Some(promise);
+    }
+
+    /// What rings take of a shared receive queue, where some do or did.
+    pub(super) fn shared(&self) -> Option<&SharedPromise> {
+        self.shared.as_ref()
+    }
+
+    /// No ring takes requests any more, where the head was this one.
+    pub(super) fn close_shared(&mut self, head: SharedHead) {
+        if let Some(promise) = &mut self.shared {
+            promise.shared().freeze(head);
+            promise.close(head.count());
+        }
     }
 
     /// Tells of requests as before.
     pub(super) fn end_direct(&mut self) {
         self.promise = None;
         self.seen = self.tail.wrapping_sub(self.capacity);
+    }
+
+    /// Where the next request has no place only because nobody polled what a direct ring brought, makes one.
+    /// Behind the locks of all readers that take messages for this queue.
+    #[cold]
+    pub(super) fn make_free(&self) -> Option<()> {
+        self.shared.as_ref().filter(|shared| !shared.is_free(self.tail))?.make_free(self.tail)
+    }
+
+    /// Tells of no requests to rings any more.
+    pub(super) fn end_shared(&mut self) {
+        self.shared = None;
     }
 
     /// Looks where the queue is now, which was moved with its ring left where it was.
@@ -271,7 +314,7 @@ impl ReceiveRing {
     #[inline(always)]
     fn put_at(&mut self, device: &Device, wr_id: u64, sges: &[Sge]) -> Option<()> {
         let is_free = self.promise.as_ref().is_none_or(|promise| promise.is_free(self.tail, self.capacity));
-        if !is_free {
+        if !is_free || self.shared.as_ref().is_some_and(|shared| !shared.is_free(self.tail)) {
             return None;
         }
         match &device.endpoint.permissions {
@@ -308,6 +351,9 @@ impl ReceiveRing {
     /// Stores a request, for which there is room.
     #[inline(always)]
     fn store(&mut self, device: &Device, wr_id: u64, sges: &[Sge]) -> Option<()> {
+        if let Some(shared) = &self.shared {
+            shared.post(self.tail);
+        }
         let first = self.words() * slot(self.tail, self.capacity) as usize;
         let words = self.requests.get().get(first..)?.get(..2 + 2 * sges.len())?;
         let mut words = words.iter();
@@ -334,6 +380,9 @@ impl ReceiveRing {
             }
         } else {
             word.store(tail, Ordering::Release);
+            if let Some(shared) = &mut self.shared {
+                shared.posted(&device.endpoint, sges.first());
+            }
         }
         Some(())
     }

@@ -1,11 +1,14 @@
 //! Shared receive queues.
 
+mod direct;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use ironverbs_os::growth::try_arc;
 use queue_lock::{QueueGuard, QueueLock};
 
+use crate::queues::direct::shared::{hold, release};
 use crate::queues::shared::{Memory, Object, SrqWord, Word, slot};
 use crate::queues::transport::Transport;
 use crate::rules::receive::Sge;
@@ -58,6 +61,8 @@ pub struct SharedReceiveQueue {
     users: AtomicU32,
     ended: AtomicBool,
     poster: QueueLock<ReceiveRing>,
+    /// Direct rings whose messages take requests.
+    rings: direct::Rings,
 }
 
 impl SharedReceiveQueue {
@@ -119,6 +124,7 @@ impl SharedReceiveQueue {
                     users: 0.into(),
                     ended: false.into(),
                     poster: QueueLock::new(poster),
+                    rings: direct::Rings::default(),
                 })
             }
             _ => {
@@ -171,7 +177,8 @@ impl SharedReceiveQueue {
     /// # Errors
     /// [`Rejected::Full`], [`Rejected::TooManySges`].
     pub fn post(&self, wr_id: u64, sges: &[Sge]) -> std::result::Result<(), Rejected> {
-        self.poster().post(&self.device, wr_id, sges)
+        let posted = self.poster().post(&self.device, wr_id, sges);
+        posted.or_else(|why| self.post_after_all(wr_id, sges, why))
     }
 
     /// Puts back a request that a queue pair held. Others may have been posted in its place: the ring grows
@@ -194,7 +201,9 @@ impl SharedReceiveQueue {
             }
             own.unlock(object);
         }
-        let _ = poster.put_back(&self.device, wr_id, sges);
+        if poster.put_back(&self.device, wr_id, sges).is_none() && self.make_free(&poster).is_some() {
+            let _ = poster.put_back(&self.device, wr_id, sges);
+        }
     }
 
     /// Arms the limit event (`IBV_SRQ_LIMIT`), changes the size (`IBV_SRQ_MAX_WR`), or both.
@@ -219,7 +228,10 @@ impl SharedReceiveQueue {
         let changed =
             check(&poster).and_then(|()| max_wr.map_or(Ok(()), |max_wr| self.resize(&mut poster, max_wr)));
         if let (Ok(()), Some(limit)) = (changed, limit) {
+            // What is taken is looked at from then on.
+            hold(own, self.index);
             own.store(limit_word, u64::from(limit));
+            release(own, self.index);
         }
         own.unlock(object);
         changed
@@ -237,6 +249,7 @@ impl SharedReceiveQueue {
     /// Moves what is posted to another ring, behind the queue's lock.
     fn change_ring(&self, poster: &mut ReceiveRing, max_wr: u32, capacity: u32) -> Result<()> {
         let (_, words) = ring(max_wr, poster.max_sge())?;
+        self.leave_ring(poster)?;
         let waiting = poster.waiting(&self.device);
         let (object, tail, stride) = (Object::Srq(self.index), poster.tail(), poster.stride());
         let from = &*poster;
@@ -260,6 +273,7 @@ impl SharedReceiveQueue {
             return false;
         }
         let (endpoint, object) = (&self.device.endpoint, Object::Srq(self.index));
+        self.shut_direct(&mut poster);
         let is_moved = endpoint.objects.relocate(&endpoint.own, object, holder, poster.tail()) == Ok(true);
         if is_moved {
             let _ = poster.follow(&self.device);
@@ -284,6 +298,7 @@ impl SharedReceiveQueue {
         if !self.ended.swap(true, Ordering::AcqRel) {
             let object = Object::Srq(self.index);
             self.device.unsubscribe(object, &self.init.events, self.init.cookie);
+            self.end_direct();
             if let Some(permissions) = &self.device.endpoint.permissions {
                 permissions.remove(object);
             }

@@ -6,12 +6,13 @@
 //! them, and a queue pair in error flushes them.
 //!
 //! Behind the queue pair's lock: an older fence cleared, a word that it asks (read when the shared queue is
-//! taken from a holder that stopped), lock of the shared queue, its journal (this queue pair, this head), the
-//! copy, the claim word of the queue pair (**the moment it happened**), the head, the limit event, journal
-//! cleared.
+//! taken from a holder that stopped), lock of the shared queue, direct rings held up, its journal (this queue pair,
+//! this head), the copy, the claim word of the queue pair (**the moment it happened**), the head, the limit event,
+//! journal cleared, rings let go on.
 
 use crate::queues::receive::{RECEIVE_WORDS, waiting};
 
+use super::direct::shared::{hold, record_taken, release, take_behind_lock};
 use super::shared::{Claim, Events, Fence, Memory, Object, QpWord, SrqJournal, SrqWord, Word, slot};
 use super::transaction::{Machine, Progress, then};
 use crate::rules::receive::MAX_SGE;
@@ -47,6 +48,7 @@ enum Step {
     Unfence,
     Ask,
     Lock,
+    HoldUp,
     Check,
     Unask,
     Record,
@@ -54,6 +56,7 @@ enum Step {
     Hold,
     After(After),
     Clear,
+    Release,
     Unlock,
     Done,
 }
@@ -98,8 +101,14 @@ impl ClaimRequest {
 
     #[inline(always)]
     fn lock(&mut self) -> Progress<Claimed> {
-        self.step = Step::Check;
+        self.step = Step::HoldUp;
         Progress::Lock(Object::Srq(self.srq))
+    }
+
+    #[inline(always)]
+    fn hold_up(&mut self, memory: &impl Memory) -> Progress<Claimed> {
+        hold(memory, self.srq);
+        then!(self, memory, Step::Check, self.check(memory))
     }
 
     #[inline(always)]
@@ -179,6 +188,12 @@ impl ClaimRequest {
     #[inline(always)]
     fn clear(&mut self, memory: &impl Memory) -> Progress<Claimed> {
         memory.store(self.srq(SrqWord::Journal), 0);
+        then!(self, memory, Step::Release, self.release(memory))
+    }
+
+    #[inline(always)]
+    fn release(&mut self, memory: &impl Memory) -> Progress<Claimed> {
+        release(memory, self.srq);
         then!(self, memory, Step::Unlock, self.unlock())
     }
 
@@ -198,16 +213,18 @@ impl Machine for ClaimRequest {
             Step::Unfence => self.unfence(memory),
             Step::Ask => self.ask(memory),
             Step::Lock => self.lock(),
+            Step::HoldUp => self.hold_up(memory),
             Step::Check => self.check(memory),
             Step::Unask => {
                 memory.store(self.qp(QpWord::Claim), 0);
-                then!(self, memory, Step::Unlock, self.unlock())
+                then!(self, memory, Step::Release, self.release(memory))
             }
             Step::Record => self.record(memory),
             Step::Copy(from) => self.copy(memory, from),
             Step::Hold => self.hold(memory),
             Step::After(after) => self.after(memory, after),
             Step::Clear => self.clear(memory),
+            Step::Release => self.release(memory),
             Step::Unlock => self.unlock(),
             Step::Done => Progress::Done(self.outcome),
         }
@@ -225,6 +242,7 @@ pub(super) struct After {
 
 #[derive(Clone, Copy, Debug)]
 enum AfterStep {
+    Record,
     Head,
     Limit,
     Alert,
@@ -235,7 +253,7 @@ enum AfterStep {
 
 impl After {
     pub(super) fn new(srq: u32, journal: SrqJournal) -> Self {
-        Self { srq, journal, step: AfterStep::Head }
+        Self { srq, journal, step: AfterStep::Record }
     }
 }
 
@@ -246,11 +264,15 @@ impl Machine for After {
         let word = |word| Word::Srq(self.srq, word);
         let head = self.journal.count.wrapping_add(1);
         match self.step {
+            AfterStep::Record => {
+                self.step = AfterStep::Head;
+                record_taken(memory, self.srq, self.journal.count);
+            }
             AfterStep::Head => {
                 // Once in the journal that the limit was reached, it is not asked again: more may be posted by
                 // then.
                 self.step = if self.journal.reached { AfterStep::Alert } else { AfterStep::Limit };
-                memory.store(word(SrqWord::Head), u64::from(head));
+                take_behind_lock(memory, self.srq, self.journal.count);
             }
             AfterStep::Limit => {
                 let limit = memory.load(word(SrqWord::Limit));

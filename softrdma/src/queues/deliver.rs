@@ -373,11 +373,14 @@ impl Machine for Deliver<'_> {
     }
 }
 
-/// The one store that uses up receive requests, given what is to be so afterwards. Doing it again changes
-/// nothing.
+/// Uses up receive requests, given what is to be so afterwards: by one store, or two of which the journal tells
+/// until both are done. Doing it again changes nothing.
 pub(super) fn take_request(memory: &impl Memory, qp: u32, take: Take) {
     match take {
         Take::Head(head) => memory.store(Word::Qp(qp, QpWord::Head), u64::from(head)),
-        Take::Claim => memory.store(Word::Qp(qp, QpWord::Claim), 0),
+        Take::Claim(taken) => {
+            memory.store(Word::Qp(qp, QpWord::Head), u64::from(taken));
+            memory.store(Word::Qp(qp, QpWord::Claim), 0);
+        }
     }
 }

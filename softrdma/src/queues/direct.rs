@@ -18,6 +18,9 @@
 //! | [`DirectWord::Taken`] | slots taken, now and then | the owner |
 //! | slots | below | the sender |
 //!
+//! Of a ring into a shared receive queue, `Credit` and `Key` are not used, and the count of a message's request
+//! stands in place of its immediate data, which are in the last word of its only slot ([`shared`]).
+//!
 //! Word 0 of a slot: its count in bits 31..0, bytes of the message 47..32, flags from 48 on. Word 1: number
 //! of the message, immediate data in the high half. Then payload, which goes on behind word 0 of the slots
 //! that follow; or, of a message that is too long for that, the index of the buffer of the pool where it is.
@@ -40,10 +43,12 @@
 //! | this | the words of a ring, and the messages that are there |
 //! | `sender`, `way` | the sender, and what it knows of how many requests are taken |
 //! | `receiver`, `credit` | the owner, and what it promises |
+//! | [`shared`] | rings whose messages get requests of a shared receive queue |
 
 mod credit;
 mod receiver;
 mod sender;
+pub mod shared;
 mod way;
 
 use super::shared::{Memory, Word, slot};
@@ -174,8 +179,10 @@ impl End {
     /// what the sender looks at afterwards, and tells senders so no more before it arms the completion queue.
     const OPEN_LIGHT: u64 = 1 << 61;
 
+    /// Whether the word says that the ring takes messages.
     #[inline(always)]
-    fn is_open(word: u64) -> bool {
+    #[must_use]
+    pub fn is_open(word: u64) -> bool {
         word >> 62 == 0
     }
 }

@@ -50,7 +50,7 @@ impl Flush {
     fn next(&mut self, memory: &impl Memory) -> Progress<()> {
         let head = memory.load(Word::Qp(self.qp, QpWord::Head)) as u32;
         let found = match next_in_claim(memory, self.qp) {
-            Some((_, Next::Request(request))) => Some((request.wr_id, Take::Claim)),
+            Some((_, Next::Request(request))) => Some((request.wr_id, Take::Claim(head))),
             _ if self.srq => None,
             // rule: flush-order
             _ => match next_in_ring(memory, self.qp) {

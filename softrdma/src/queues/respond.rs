@@ -296,6 +296,7 @@ impl<'a> Respond<'a> {
             self.phase = Phase::Moving;
             return Want::Move(Payload::Remote(remote));
         }
+        let head = memory.load(Word::Qp(self.queues.qp, QpWord::Head)) as u32;
         let (take, next) = if let Some(srq) = self.queues.srq {
             let next = match next_in_claim(memory, self.queues.qp) {
                 None => Next::Empty,
@@ -304,9 +305,8 @@ impl<'a> Respond<'a> {
                 // died with it, so that no honest message follows.
                 Some(_) => Next::Broken,
             };
-            (Take::Claim, next)
+            (Take::Claim(head), next)
         } else {
-            let head = memory.load(Word::Qp(self.queues.qp, QpWord::Head)) as u32;
             (Take::Head(head), next_in_ring(memory, self.queues.qp))
         };
         match fit(&self.target, &self.request, next, lookup) {

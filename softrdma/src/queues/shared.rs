@@ -30,6 +30,15 @@ pub trait Memory {
     fn load(&self, word: Word) -> u64;
     /// Writes one word.
     fn store(&self, word: Word, value: u64);
+    /// Writes one word if it still says what was read there; whether it was written. By itself it is so where
+    /// one thread at a time uses the memory.
+    fn compare_exchange(&self, word: Word, before: u64, now: u64) -> bool {
+        let is_as_before = self.load(word) == before;
+        if is_as_before {
+            self.store(word, now);
+        }
+        is_as_before
+    }
     /// Writes one word, before whatever this process reads afterwards.
     #[inline]
     fn publish(&self, word: Word, value: u64) {
@@ -118,6 +127,13 @@ pub enum Word {
         /// Word of it, below [`ring_words`](super::direct::ring_words).
         word: u32,
     },
+    /// A word of what direct rings into a shared receive queue go by ([`direct::shared`](super::direct::shared)).
+    Shared {
+        /// The shared receive queue.
+        srq: u32,
+        /// Word of it, below [`board_words`](super::direct::shared::board_words).
+        word: u32,
+    },
     /// A word of what the owner set: read by others behind the object's lock, written by the owner behind it.
     /// The meaning of the words is the writer's.
     Attribute {
@@ -137,6 +153,7 @@ impl Word {
             | Self::Claimed { word, .. }
             | Self::Entry { word, .. }
             | Self::Direct { word, .. }
+            | Self::Shared { word, .. }
             | Self::Attribute { word, .. } => *word += count,
             Self::Qp(..) | Self::Srq(..) | Self::Cq(..) => {}
         }
@@ -155,7 +172,7 @@ pub enum QpWord {
     State,
     /// [`QpJournal`]: the delivery or burst under way.
     Journal,
-    /// Receive requests taken so far from the own ring.
+    /// Receive requests taken so far, be they from the own ring or from a shared receive queue.
     Head,
     /// [`Claim`]: the request held from a shared receive queue.
     Claim,
@@ -187,7 +204,7 @@ impl QpWord {
 pub enum SrqWord {
     /// [`SrqJournal`]: the claim under way.
     Journal,
-    /// Receive requests taken so far.
+    /// [`Head`](super::direct::shared::Head): receive requests taken so far.
     Head,
     /// Limit below which one event is raised, 0 when none is asked for (`ibv_modify_srq`, `IBV_SRQ_LIMIT`).
     Limit,
@@ -197,11 +214,14 @@ pub enum SrqWord {
     Seen,
     /// Receive requests posted so far. Written by the owner alone, without the lock.
     Tail,
+    /// [`Board`](super::direct::shared::Board): where that is, 0 when there is none. Written by the owner behind
+    /// the lock.
+    Board,
 }
 
 impl SrqWord {
     /// How many words there are.
-    pub const COUNT: u32 = 6;
+    pub const COUNT: u32 = 7;
     /// As [`QpWord::is_owners`].
     #[must_use]
     pub const fn is_owners(self) -> bool {
@@ -248,8 +268,8 @@ const INDEX_MASK: u64 = (1 << INDEX_BITS) - 1;
 pub enum Take {
     /// Requests at the head of its own ring; the number is the head.
     Head(u32),
-    /// The request that it holds from a shared receive queue.
-    Claim,
+    /// The request that it holds from a shared receive queue; the number is how many it took before.
+    Claim(u32),
 }
 
 impl Take {
@@ -258,7 +278,7 @@ impl Take {
     pub fn after(self, deliveries: u32) -> Self {
         match self {
             Self::Head(head) => Self::Head(head.wrapping_add(deliveries)),
-            Self::Claim => Self::Claim,
+            Self::Claim(taken) => Self::Claim(taken.wrapping_add(deliveries)),
         }
     }
 }
@@ -266,7 +286,8 @@ impl Take {
 /// Journal of a queue pair: which delivery is under way, or which burst of them, and whether what it publishes
 /// was published.
 ///
-/// Bits: 63 there is one, 62 published, 61 takes the claim, 60 breaks, 55..32 completion queue, 31..0 head.
+/// Bits: 63 there is one, 62 published, 61 takes the claim, 60 breaks, 55..32 completion queue, 31..0 head, or
+/// requests taken so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QpJournal {
     /// All that is going to be was published: the requests are used up.
@@ -285,7 +306,7 @@ impl QpJournal {
     pub fn pack(self) -> u64 {
         let (claim, head) = match self.take {
             Take::Head(head) => (0, u64::from(head)),
-            Take::Claim => (1, 0),
+            Take::Claim(taken) => (1, u64::from(taken)),
         };
         1 << 63
             | u64::from(self.published) << 62
@@ -301,7 +322,7 @@ impl QpJournal {
         (word >> 63 == 1).then_some(Self {
             published: word >> 62 & 1 == 1,
             cq: (word >> 32 & INDEX_MASK) as u32,
-            take: if word >> 61 & 1 == 1 { Take::Claim } else { Take::Head(word as u32) },
+            take: if word >> 61 & 1 == 1 { Take::Claim(word as u32) } else { Take::Head(word as u32) },
             breaks: word >> 60 & 1 == 1,
         })
     }
@@ -490,7 +511,7 @@ mod tests {
 
     #[test]
     fn packed_words_come_back() {
-        for take in [Take::Head(0), Take::Head(u32::MAX), Take::Claim] {
+        for take in [Take::Head(0), Take::Head(u32::MAX), Take::Claim(0), Take::Claim(7)] {
             for (published, breaks) in [(false, false), (false, true), (true, false), (true, true)] {
                 let journal = QpJournal { published, cq: 0xff_ffff, take, breaks };
                 assert_eq!(QpJournal::unpack(journal.pack()), Some(journal));
@@ -506,7 +527,7 @@ mod tests {
             let fence = Fence::Claim { srq: 0xff_ffff, held };
             assert_eq!(Fence::unpack(fence.pack()), Some(fence));
         }
-        let delivery = QpJournal { published: true, cq: 5, take: Take::Claim, breaks: true };
+        let delivery = QpJournal { published: true, cq: 5, take: Take::Claim(3), breaks: true };
         assert_eq!(Fence::unpack(delivery.pack()), Some(Fence::Delivery(delivery)));
         assert_eq!(Fence::unpack(0), None);
         let journal = CqJournal { qp: 0xff_ffff, tail: 0 };

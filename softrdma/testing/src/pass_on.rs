@@ -1,7 +1,7 @@
 //! Memory that stands before another one.
 
 /// The methods of [`Memory`](softrdma::queues::shared::Memory) that are those of the memory in a field:
-/// `pass_on!(FIELD: WHAT...)`, with `load`, `store`, `many` (several words at once) and `shape` (which objects
+/// `pass_on!(FIELD: WHAT...)`, with `load`, `store`, `exchange`, `many` (several words at once) and `shape` (which objects
 /// there are, and of which size).
 #[macro_export]
 macro_rules! pass_on {
@@ -14,6 +14,11 @@ macro_rules! pass_on {
     (@ $field:tt store) => {
         fn store(&self, word: softrdma::queues::shared::Word, value: u64) {
             self.$field.store(word, value);
+        }
+    };
+    (@ $field:tt exchange) => {
+        fn compare_exchange(&self, word: softrdma::queues::shared::Word, before: u64, now: u64) -> bool {
+            self.$field.compare_exchange(word, before, now)
         }
     };
     (@ $field:tt many) => {

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use softrdma::queues::direct::shared::board_words;
 use softrdma::queues::direct::{MIN_SLOTS, ring_words};
 use softrdma::queues::receive::RECEIVE_WORDS;
 use softrdma::queues::shared::{ATTRIBUTES, CqWord, Memory, Object, QpWord, SrqWord, Word};
@@ -40,6 +41,7 @@ pub struct Segment {
     claimed: Vec<Vec<Cell<u64>>>,
     direct: Vec<Vec<Cell<u64>>>,
     srqs: Vec<Queue>,
+    shared: Vec<Vec<Cell<u64>>>,
     cqs: Vec<Queue>,
 }
 
@@ -53,6 +55,7 @@ impl Segment {
 
     pub fn add_srq(&mut self, capacity: u32) -> u32 {
         self.srqs.push(Queue::new(SrqWord::COUNT, capacity, RECEIVE));
+        self.shared.push(zeroed(board_words(capacity)));
         self.srqs.len() as u32 - 1
     }
 
@@ -71,7 +74,7 @@ impl Segment {
     pub fn fill(&self, lies: &[u64]) {
         let queues = self.qps.iter().chain(&self.srqs).chain(&self.cqs);
         let words = queues.flat_map(|queue| [&queue.words, &queue.ring]);
-        let words = words.chain(&self.claimed).chain(&self.direct).flatten();
+        let words = words.chain(&self.claimed).chain(&self.direct).chain(&self.shared).flatten();
         words.zip(lies.iter().cycle()).for_each(|(word, lie)| word.set(*lie));
     }
 
@@ -90,6 +93,10 @@ impl Segment {
             Word::Cq(cq, word) => return &self.cqs[cq as usize].words[word as usize],
             Word::Claimed { qp, word } => return &self.claimed[qp as usize][word as usize],
             Word::Direct { qp, word } => return &self.direct[qp as usize][word as usize],
+            Word::Shared { srq, word } => {
+                let board = &self.shared[srq as usize];
+                return &board[word as usize % board.len()];
+            }
             Word::Attribute { object, word } => return &self.queue(object).attributes[word as usize],
             Word::Receive { queue, slot, word } => (self.queue(queue), slot, word),
             Word::Entry { cq, slot, word } => (self.queue(Object::Cq(cq)), slot, word),

@@ -71,12 +71,12 @@ fn deliver_in_part(place: &Stubborn, shared: bool, steps: u32) -> Result<bool, L
         if next_in_claim(place, QP).is_none() {
             assert_eq!(operation.run(ClaimRequest::new(QP, SRQ))?, Claimed::Request);
         }
-        Take::Claim
+        Take::Claim(0)
     } else {
         Take::Head(place.load(Word::Qp(QP, QpWord::Head)) as u32)
     };
     let next = match take {
-        Take::Claim => next_in_claim(place, QP).map(|(_, next)| next),
+        Take::Claim(_) => next_in_claim(place, QP).map(|(_, next)| next),
         Take::Head(_) => Some(next_in_ring(place, QP)),
     };
     let Some(Next::Request(request)) = next else { panic!("{next:?}") };

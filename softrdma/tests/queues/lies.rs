@@ -96,7 +96,7 @@ proptest! {
             let _ = run(&place, ClaimRequest::new(index, 1 - index));
             let _ = next_in_claim(&place, index);
             let _ = next_in_ring(&place, index);
-            let _ = run(&place, Deliver::receive(index, Take::Claim, index, &entry, true));
+            let _ = run(&place, Deliver::receive(index, Take::Claim(0), index, &entry, true));
             let _ = run(&place, Flush::new(&place, index, 1, index, index == 0));
             for opcode in [Opcode::SendWithImm, Opcode::RdmaWriteWithImm, Opcode::RdmaRead] {
                 respond(&place, index, opcode, Err(MoveError::Target));

@@ -104,12 +104,12 @@ impl Place {
             if next_in_claim(&self.segment, QP).is_none() {
                 assert_eq!(self.carry(ClaimRequest::new(QP, SRQ))?, Claimed::Request);
             }
-            Take::Claim
+            Take::Claim(0)
         } else {
             Take::Head(self.load(Word::Qp(QP, QpWord::Head)) as u32)
         };
         let next = match take {
-            Take::Claim => next_in_claim(&self.segment, QP).map(|(_, next)| next),
+            Take::Claim(_) => next_in_claim(&self.segment, QP).map(|(_, next)| next),
             Take::Head(_) => Some(next_in_ring(&self.segment, QP)),
         };
         let Some(Next::Request(request)) = next else { panic!("{next:?}") };

@@ -46,7 +46,7 @@ use crate::rules::verbs::{Opcode, QpType, SendFlags};
 
 use self::burst::{BurstOutcome, OpenBurst};
 use self::completion_order::CompletionOrder;
-use self::direct::{RingWriter, send, send_prepared, wake, was_delivered};
+use self::direct::{RingWriter, send, send_prepared, send_shared_prepared, wake, was_delivered};
 use self::endpoint::Endpoint;
 use self::execute::execute;
 use self::multicast::each_member;
@@ -111,6 +111,15 @@ impl Near {
     pub(crate) fn send_plain(&mut self, endpoint: &Endpoint, pd: u32, send: &PlainSend) -> Sent {
         match &mut self.writer {
             Some(writer) => send_prepared(writer, endpoint, pd, send),
+            None => Sent::NotTaken,
+        }
+    }
+
+    /// As [`Near::send_plain`], which does not take them, into a shared receive queue.
+    #[inline(always)]
+    pub(crate) fn send_plain_shared(&mut self, endpoint: &Endpoint, pd: u32, send: &PlainSend) -> Sent {
+        match &mut self.writer {
+            Some(writer) => send_shared_prepared(writer, endpoint, pd, send),
             None => Sent::NotTaken,
         }
     }

@@ -35,9 +35,8 @@ impl CompletionQueue {
         }
     }
 
-    /// Closes the ring of a queue pair, and forgets the messages that nobody polled.
+    /// Forgets the messages of a ring that was closed which nobody polled.
     pub(in crate::device) fn remove_direct(&self, direct: &Direct) {
-        let _ = self.close_direct(direct, 0);
         self.reader().direct.remove(direct);
     }
 

@@ -3,7 +3,10 @@
 //! It is used as long as all requests whose completions may be in the queue at a time have room there: what
 //! waits in a ring does not overrun a queue.
 
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+
+use ironverbs_os::growth::TryPush;
 
 use crate::carrier::near::entries::Entries;
 use crate::carrier::near::number::place_of;
@@ -54,6 +57,36 @@ impl CompletionQueue {
         self.users.fetch_sub(1, Ordering::AcqRel);
         self.promised.fetch_sub(u64::from(requests), Ordering::AcqRel);
         self.open_own();
+    }
+
+    /// As [`CompletionQueue::hold`], for a queue pair that receives by the requests of this shared receive queue,
+    /// which are promised once however many have it.
+    pub(in crate::device) fn hold_shared(&self, srq: u32, requests: u32) {
+        let mut srqs = self.srqs.lock().unwrap_or_else(PoisonError::into_inner);
+        match srqs.iter_mut().find(|(index, _)| *index == srq) {
+            Some((_, users)) => *users += 1,
+            None => {
+                // Without memory for it, it stays promised.
+                let _ = srqs.try_push((srq, 1));
+                self.promised.fetch_add(u64::from(requests), Ordering::AcqRel);
+            }
+        }
+        drop(srqs);
+        self.hold(0);
+    }
+
+    /// Takes back one [`CompletionQueue::hold_shared`].
+    pub(in crate::device) fn release_shared(&self, srq: u32, requests: u32) {
+        let mut srqs = self.srqs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = srqs.iter().position(|(index, _)| *index == srq) {
+            srqs[place].1 -= 1;
+            if srqs[place].1 == 0 {
+                srqs.swap_remove(place);
+                self.promised.fetch_sub(u64::from(requests), Ordering::AcqRel);
+            }
+        }
+        drop(srqs);
+        self.release(0);
     }
 
     /// Whether the private ring is used from now on.

@@ -23,18 +23,32 @@ impl QueuePair {
     /// and before the peer learns that it is connected.
     pub(super) fn open_direct(&self, dest_qp_num: u32) {
         let (device, init) = (&*self.device, &self.init);
-        let (Some(cq), Some(receive)) = (&init.recv_cq, &self.receive) else { return };
+        let Some(cq) = &init.recv_cq else { return };
         if init.qp_type != QpType::Rc || device.endpoint.permissions.is_some() || !cq.takes_direct() {
             return;
         }
         self.end_direct();
         let head = device.endpoint.own.load(Word::Qp(self.index, QpWord::Head)) as u32;
-        let Some(direct) = Direct::new(&device.rings, &device.endpoint, self.index, init.pd, head) else {
+        let pd = init.srq.as_ref().map_or(init.pd, |srq| srq.pd());
+        let Some(direct) = Direct::new(&device.rings, &device.endpoint, self.index, pd, head) else {
             return;
         };
-        let mut poster = receive.lock();
-        if cq.add_direct(RingReader::new(&direct, self.qp_num, dest_qp_num, poster.requests())) {
-            poster.open_direct(device, &direct);
+        let reader = |requests, shared| RingReader::new(&direct, self.qp_num, dest_qp_num, requests, shared);
+        let is_added = match (&init.srq, &self.receive) {
+            (Some(srq), _) => srq
+                .open_direct(cq)
+                .is_some_and(|(shared, requests)| cq.add_direct(reader(requests, Some(shared)))),
+            (None, Some(receive)) => {
+                let mut poster = receive.lock();
+                let is_added = cq.add_direct(reader(poster.requests(), None));
+                if is_added {
+                    poster.open_direct(device, &direct);
+                }
+                is_added
+            }
+            (None, None) => false,
+        };
+        if is_added {
             *self.direct.lock() = Some(direct);
         } else {
             direct.give_back(&device.rings);
@@ -70,8 +84,11 @@ impl QueuePair {
     /// Closes the ring, if there is one: how many requests are taken then, where `head` were by what stands at
     /// the queue pair.
     fn taken_when_closed(&self, head: u32) -> Option<u32> {
-        let direct = self.direct.lock();
-        self.init.recv_cq.as_ref()?.close_direct(direct.as_ref()?, head)
+        let direct = self.direct.lock().clone()?;
+        let cq = self.init.recv_cq.as_ref()?;
+        let taken = cq.close_direct(&direct, head);
+        self.init.srq.iter().for_each(|srq| srq.settle_direct(self.index, &direct, cq));
+        taken
     }
 
     /// The connection is over, and its messages with it. Behind the queue pair's lock.
@@ -89,7 +106,11 @@ impl QueuePair {
 
     fn forget_direct(&self) -> Option<std::sync::Arc<Direct>> {
         let direct = self.direct.lock().take()?;
-        self.init.recv_cq.iter().for_each(|cq| cq.remove_direct(&direct));
+        if let Some(cq) = &self.init.recv_cq {
+            let _ = cq.close_direct(&direct, 0);
+            self.init.srq.iter().for_each(|srq| srq.settle_direct(self.index, &direct, cq));
+            cq.remove_direct(&direct);
+        }
         self.receive.iter().for_each(|receive| receive.lock().end_direct());
         Some(direct)
     }

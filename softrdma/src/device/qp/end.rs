@@ -56,7 +56,7 @@ impl QueuePair {
         self.end_shared();
         self.detach_counters(&mut side.counters);
         self.device.receive_pds[self.index as usize].store(0, Ordering::Relaxed);
-        self.promises().for_each(|(cq, requests)| cq.release(requests));
+        self.release_queues();
         self.init.send_cq.iter().for_each(|cq| cq.release_sends(self.init.cap.max_send_wr));
         self.init.srq.iter().for_each(|srq| srq.release());
         self.init.xrcd.iter().for_each(|xrcd| xrcd.release());

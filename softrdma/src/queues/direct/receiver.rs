@@ -208,6 +208,40 @@ impl Receiver {
         memory.load(slot_word(qp, all, message.count.wrapping_add(slots), word))
     }
 
+    /// The count of the request of a message of a ring into a shared receive queue.
+    #[must_use]
+    #[inline(always)]
+    pub fn request(&self, memory: &impl Memory, message: &Arrived) -> u32 {
+        let Messages { qp, slots, .. } = self.messages;
+        (memory.load(slot_word(qp, slots, message.count, 1)) >> 32) as u32
+    }
+
+    /// Immediate data of a message of a ring into a shared receive queue.
+    #[must_use]
+    #[inline(always)]
+    pub fn imm_beside(&self, memory: &impl Memory, message: &Arrived) -> Option<u32> {
+        let Messages { qp, slots, .. } = self.messages;
+        message.imm.map(|_| memory.load(slot_word(qp, slots, message.count, SLOT_WORDS - 1)) as u32)
+    }
+
+    /// The next message cannot be true: nothing from there on counts.
+    #[cold]
+    pub fn refuse(&mut self) {
+        self.end = Some(self.messages.count);
+    }
+
+    /// The requests of the messages that wait in a ring into a shared receive queue, oldest first.
+    pub fn each_request(&self, memory: &impl Memory, mut each: impl FnMut(u32)) {
+        let (mut messages, mut left) = (self.messages, self.messages.slots);
+        while left > 0
+            && self.end != Some(messages.count)
+            && let Some(found) = messages.next(memory)
+        {
+            each(self.request(memory, &found));
+            left -= 1;
+        }
+    }
+
     /// The message was taken in its turn, and its request is completed.
     #[inline(always)]
     pub fn take(&mut self, memory: &impl Memory, message: &Arrived) {

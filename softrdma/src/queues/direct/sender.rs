@@ -225,6 +225,94 @@ impl Sender {
         self.number = self.number.wrapping_add(1);
     }
 
+    /// Whether a message of so many bytes has room in a ring into a shared receive queue, where its request is
+    /// another matter.
+    #[inline(always)]
+    pub fn has_slots(&mut self, memory: &impl Memory, bytes: u32) -> bool {
+        let end = self.count.wrapping_add(slots_of(bytes));
+        if end.wrapping_sub(self.taken) > self.slots {
+            self.taken = memory.load(at(self.qp, DirectWord::Taken)) as u32;
+        }
+        end.wrapping_sub(self.taken) <= self.slots && bytes <= self.most
+    }
+
+    /// Slots that are taken, as was last seen.
+    #[must_use]
+    pub fn taken(&self) -> u32 {
+        self.taken
+    }
+
+    /// Whether immediate data of a message of so many bytes has a place in a ring into a shared receive queue:
+    /// in the last word of its slot, as the request's count stands where it would.
+    #[must_use]
+    #[inline(always)]
+    pub fn has_place_beside(bytes: u32, imm: Option<u32>) -> bool {
+        imm.is_none() || bytes <= SHORT - 8
+    }
+
+    /// Sends a message that has [room](Sender::has_slots) and [place](Sender::has_place_beside) into a shared
+    /// receive queue: `true` and `false` as for [`Send`]; `None` where it has no request, and nothing happened.
+    /// `fill` fills words with its bytes from one on. `take` takes the request, once all else is done.
+    #[inline(always)]
+    pub fn send_shared(
+        &mut self,
+        memory: &impl Memory,
+        bytes: u32,
+        imm: Option<u32>,
+        mut fill: impl FnMut(&mut [u64], u32) -> Option<()>,
+        take: impl FnOnce() -> Option<u32>,
+    ) -> Option<bool> {
+        let mut words = [0; SHORT_WORDS];
+        if bytes > SHORT {
+            self.write_behind(memory, bytes, &mut fill)?;
+        }
+        fill(&mut words[1..], 0)?;
+        let request = take()?;
+        words[0] = u64::from(self.number) | u64::from(request) << 32;
+        if let Some(imm) = imm {
+            words[SHORT_WORDS - 1] = imm.into();
+        }
+        memory.store_all(slot_word(self.qp, self.slots, self.count, 1), &words);
+        self.publish(memory, slots_of(bytes), bytes, flag(imm));
+        Some(self.look(memory))
+    }
+
+    /// As [`Sender::send_shared`], of bytes at hand.
+    pub fn send_shared_bytes(
+        &mut self,
+        memory: &impl Memory,
+        bytes: &[u8],
+        imm: Option<u32>,
+        take: impl FnOnce() -> Option<u32>,
+    ) -> Option<bool> {
+        let fill = |words: &mut [u64], at: u32| {
+            let rest = bytes.get(at as usize..).unwrap_or(&[]);
+            for (n, word) in (0..).zip(words) {
+                *word = entry_word(rest, n);
+            }
+            Some(())
+        };
+        self.send_shared(memory, bytes.len() as u32, imm, fill, take)
+    }
+
+    /// Writes the slots behind the first.
+    #[inline(never)]
+    fn write_behind(
+        &self,
+        memory: &impl Memory,
+        bytes: u32,
+        fill: &mut impl FnMut(&mut [u64], u32) -> Option<()>,
+    ) -> Option<()> {
+        for more in 1..slots_of(bytes) {
+            let mut words = [0; SLOT_WORDS as usize];
+            let count = self.count.wrapping_add(more);
+            words[0] = u64::from(count.wrapping_add(1)) | MIDST;
+            fill(&mut words[1..], 8 * (FIRST + MORE * (more - 1)))?;
+            memory.store_all(slot_word(self.qp, self.slots, count, 0), &words);
+        }
+        Some(())
+    }
+
     /// Whether the ring is not closed: where it is, its owner has stored how many requests were taken.
     #[must_use]
     #[inline(always)]

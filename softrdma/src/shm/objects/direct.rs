@@ -6,7 +6,7 @@ use ironverbs_os::barrier;
 
 use super::host::{Host, HostSegment};
 use super::words::HeldWords;
-use crate::queues::direct::{DirectWord, ring_words};
+use crate::queues::direct::{DirectWord, End, ring_words};
 use crate::queues::shared::{Memory, Object, Word};
 use crate::shm::lock::{Liveness, Owner};
 use crate::shm::memory::{Memory as Mapping, fence_after_exchange};
@@ -41,6 +41,13 @@ impl<'a> DirectRing<'a> {
         if let Some(writer) = self.0.get(DirectWord::Writer as usize) {
             let _ = writer.compare_exchange(me.word(), 0, Ordering::AcqRel, Ordering::Relaxed);
         }
+    }
+
+    /// Whether it takes messages.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.0.get(DirectWord::End as usize).is_some_and(|end| End::is_open(end.load(Ordering::Acquire)))
     }
 
     /// So many words from this one on; none when they are not all there.

@@ -1,7 +1,7 @@
 //! One segment as the transactions see it.
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::{Duration, Instant};
 
@@ -430,8 +430,21 @@ impl Memory for Host {
     }
 
     fn load(&self, word: Word) -> u64 {
+        if let Word::Shared { srq, word } = word {
+            return self.shared_word(srq, word).map_or(0, get);
+        }
         let Some(layout) = self.used(object_of(word)) else { return 0 };
         self.memory().u64(place(&layout, word)).map_or(0, get)
+    }
+
+    fn compare_exchange(&self, word: Word, before: u64, now: u64) -> bool {
+        let layout = self.used(object_of(word)).filter(|_| self.me.is_mine());
+        let of_object = |layout: &Layout| self.memory().u64(place(layout, word)).ok();
+        let to = match word {
+            Word::Shared { srq, word } => layout.and_then(|_| self.shared_word(srq, word)),
+            _ => layout.as_ref().and_then(of_object),
+        };
+        to.is_some_and(|to| exchange(to, before, now))
     }
 
     fn store(&self, word: Word, value: u64) {
@@ -507,6 +520,12 @@ impl Transport for Host {
     fn alert(&self, object: Object) {
         self.ring_alert(self.used(object).map(|layout| layout.entry));
     }
+}
+
+/// Writes a word that is as it was; whether it was.
+#[inline(always)]
+pub(super) fn exchange(to: &AtomicU64, before: u64, now: u64) -> bool {
+    to.compare_exchange(before, now, Ordering::AcqRel, Ordering::Relaxed).is_ok()
 }
 
 /// Reads a word.

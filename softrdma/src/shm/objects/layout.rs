@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use crate::queues::completion::{ENTRY_WORDS, HEAD_WORDS};
 use crate::queues::receive::RECEIVE_WORDS;
-use crate::queues::shared::{ATTRIBUTES, Object, QpWord, Word};
+use crate::queues::shared::{ATTRIBUTES, Object, QpWord, SrqWord, Word};
 use crate::shm::error::{Error, Result};
 use crate::shm::memory::Memory as Mapping;
 
@@ -35,6 +35,7 @@ pub(super) const OWNERS: u64 = 128;
 pub(super) const ATTRIBUTES_AT: u64 = 192;
 /// Words of a body.
 pub(super) const BODY_WORDS: usize = (ENTRY / 8) as usize;
+const _: () = assert!(WORDS + 8 * SrqWord::COUNT as u64 <= OWNERS);
 const _: () = assert!(ATTRIBUTES_AT + 8 * ATTRIBUTES as u64 <= ENTRY);
 /// Words of a completion entry in a queue with so many entries that payload in each would take too much: a
 /// cache line.
@@ -209,7 +210,7 @@ pub(super) fn spot(shape: &Shape, word: Word) -> Spot {
         Word::Receive { slot, word, .. } | Word::Entry { slot, word, .. } => ring(slot, word),
         Word::Claimed { word, .. } => ring(shape.capacity, word),
         // Elsewhere: nothing is found there.
-        Word::Direct { .. } => Spot::Ring(usize::MAX >> 4),
+        Word::Direct { .. } | Word::Shared { .. } => Spot::Ring(usize::MAX >> 4),
         Word::Attribute { word, .. } => body(ATTRIBUTES_AT + 8 * u64::from(word & (ATTRIBUTES - 1))),
     }
 }
@@ -227,7 +228,7 @@ pub(super) fn place(layout: &Layout, word: Word) -> u64 {
 pub(super) fn object_of(word: Word) -> Object {
     match word {
         Word::Qp(i, _) | Word::Claimed { qp: i, .. } | Word::Direct { qp: i, .. } => Object::Qp(i),
-        Word::Srq(i, _) => Object::Srq(i),
+        Word::Srq(i, _) | Word::Shared { srq: i, .. } => Object::Srq(i),
         Word::Cq(i, _) | Word::Entry { cq: i, .. } => Object::Cq(i),
         Word::Receive { queue, .. } => queue,
         Word::Attribute { object, .. } => object,

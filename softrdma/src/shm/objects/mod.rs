@@ -35,12 +35,13 @@
 //! | `view` | the same for one operation, with its objects looked up before |
 //! | `lane` | the same for one queue pair and its completion queue |
 //! | `words` | words that were looked up before |
-//! | `direct` | the words of a direct ring |
+//! | `direct`, `shared` | the words of a direct ring, and of a shared receive queue that rings go into |
 
 mod direct;
 mod host;
 mod lane;
 mod layout;
+mod shared;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -53,6 +54,7 @@ pub use host::{Host, LOCK_LIMIT, STUCK};
 pub(crate) use host::{get, put};
 pub use lane::Lane;
 pub use layout::{MAX_CAPACITY, MAX_NUMBERED, MAX_OBJECTS, Shape};
+pub use shared::SharedWords;
 pub use table::Objects;
 pub use view::{Held, View};
 pub use words::HeldWords;

@@ -9,6 +9,7 @@ use ironverbs_os::growth::{TryInsert, TryPush, try_room};
 
 use super::host::Host;
 use super::layout::*;
+use crate::queues::direct::shared::Head;
 use crate::queues::fence::{Cut, cut};
 use crate::queues::shared::{ATTRIBUTES, CqWord, Memory as _, Object, QpWord, SrqWord, Word, held, slot};
 use crate::shm::error::{Error, Result};
@@ -237,6 +238,13 @@ impl Objects {
             && ring.as_ref().is_ok_and(|ring| ring.is_none_or(|ring| is_in_reach(ring.offset, ring.len)));
         self.moves.fetch_add(1, Ordering::SeqCst);
         let is_taken = is_possible && lock.take_from(holder, self.segment.owner());
+        if let (true, Object::Srq(srq)) = (is_taken, object) {
+            // Direct rings take no more requests from there.
+            let head = place(&old, Word::Srq(srq, SrqWord::Head));
+            if let Ok(head) = memory.u64(head) {
+                head.fetch_or(Head::moved(), Ordering::AcqRel);
+            }
+        }
         let whole = if is_taken { self.cut(host, object, holder, &mut held) } else { None };
         for (qp, fence) in whole.iter().flat_map(|cut| &cut.fences) {
             host.store(Word::Qp(*qp, QpWord::Fence), fence.pack());
@@ -292,7 +300,9 @@ impl Objects {
             Object::Qp(_) => [None; 5],
         };
         for (place, word) in words.iter().flatten().enumerate() {
-            put(*word, whole.map_or_else(|| load(*word), |cut| cut.words[place]));
+            let value = whole.map_or_else(|| load(*word), |cut| cut.words[place]);
+            let is_head = matches!(word, Word::Srq(_, SrqWord::Head));
+            put(*word, if is_head { Head(value).shut().0 } else { value });
         }
         for word in 0..ATTRIBUTES {
             let word = Word::Attribute { object, word };

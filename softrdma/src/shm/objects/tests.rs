@@ -248,7 +248,7 @@ fn a_repair_goes_by_the_queues_as_they_are_whatever_was_known_of_them() {
             if shared {
                 done = until_death(&own, ClaimRequest::new(0, 0), &mut left);
             }
-            let take = if shared { Take::Claim } else { Take::Head(0) };
+            let take = if shared { Take::Claim(0) } else { Take::Head(0) };
             done = done && until_death(&own, Deliver::receive(0, take, 0, &completion, false), &mut left);
             if done {
                 own.unlock(qp);

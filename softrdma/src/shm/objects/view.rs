@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::host::{Host, HostSegment, get, give_back, locked, put};
+use super::host::{Host, HostSegment, exchange, get, give_back, locked, put};
 use super::layout::*;
 use crate::queues::fence::Resolve;
 use crate::queues::repair::Repair;
@@ -242,10 +242,19 @@ impl View<'_> {
 
     #[inline(always)]
     fn word(&self, word: Word) -> Option<&AtomicU64> {
+        if let Word::Shared { srq, word } = word {
+            return self.shared_word(srq, word);
+        }
         match self.near(object_of(word)) {
             Some(near) => near.word(word),
             None => self.words_elsewhere(word, 1)?.first(),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn shared_word(&self, srq: u32, word: u32) -> Option<&AtomicU64> {
+        self.host.board_word(self.load(Word::Srq(srq, SrqWord::Board)), word)
     }
 
     /// So many words that follow one another; none when they are not all there.
@@ -382,6 +391,11 @@ impl Memory for View<'_> {
         if let Some(to) = self.word(word).filter(|_| self.mine) {
             put(to, word, value);
         }
+    }
+
+    #[inline(always)]
+    fn compare_exchange(&self, word: Word, before: u64, now: u64) -> bool {
+        self.word(word).filter(|_| self.mine).is_some_and(|to| exchange(to, before, now))
     }
 
     #[inline(always)]

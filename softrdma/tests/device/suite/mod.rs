@@ -34,6 +34,7 @@ pub mod order;
 pub mod processes;
 pub mod random;
 pub mod refusals;
+pub mod shared_rings;
 pub mod srq;
 pub mod stress;
 pub mod windows;

@@ -23,7 +23,7 @@ use crate::rules::verbs::{Status, WcFlags, WcOpcode};
 use crate::shm::objects::{DirectRing, HeldWords};
 use crate::shm::pool::{Tag, Taken, forget, free, take};
 
-use super::{Direct, MOST, Pools};
+use super::{Direct, MOST, Pools, SharedRequests};
 
 /// A ring that messages are taken from.
 #[derive(Debug)]
@@ -37,12 +37,56 @@ pub(crate) struct RingReader {
     early: VecDeque<(Arrived, Completion)>,
     /// The receive requests: words of each, entries.
     requests: (HeldWords, usize, u32),
+    /// Those of a shared receive queue, in their place.
+    shared: Option<Arc<SharedRequests>>,
     /// The word of the ring where the next message is seen, and by what.
     watched: (u32, u32),
     /// The key of the memory that messages went to last.
     key_cache: KeyCache,
     /// Own completions come before the next message that were there when it was first seen: up to this count.
     own_first: Option<u32>,
+}
+
+/// Moves the payload of a message to the buffer of a request with these words; its completion.
+macro_rules! delivered {
+    ($reader:ident, $endpoint:ident, $message:ident, $imm:expr, $word:ident) => {{
+        let ring = DirectRing::of(&$reader.ring);
+        let (imm_or_key, flags) = $imm.map_or((0, WcFlags::NONE), |imm| (imm, WcFlags::WITH_IMM));
+        let mut completion = Completion {
+            wr_id: $word(0),
+            status: Status::Success,
+            opcode: WcOpcode::Recv,
+            vendor_err: 0,
+            byte_len: $message.bytes,
+            imm_or_key,
+            qp_num: $reader.qp_num,
+            src_qp: $reader.src_qp,
+            flags,
+            timestamp: 0,
+            places: 0,
+        };
+        if $message.bytes > 0 {
+            let length_key = if $word(1) > 0 { $word(3) } else { 0 };
+            let (addr, length, lkey) = ($word(2), length_key as u32, (length_key >> 32) as u32);
+            let fits = $message.bytes <= length;
+            let is_placed = match $reader.receiver.piece($message) {
+                _ if $message.pooled.is_some() => {
+                    $reader.place_pooled($endpoint, $message, (addr, lkey), fits)?
+                }
+                _ if !fits => false,
+                Some((first, words)) => {
+                    let (payload, bytes) = (ring.words(first, words), $message.bytes as usize);
+                    let (key_cache, pd) = (&mut $reader.key_cache, $reader.direct.pd);
+                    bytes::place_again($endpoint, key_cache, pd, (addr, lkey), payload, bytes).is_some()
+                }
+                None => $reader.place($endpoint, $message, addr, lkey),
+            };
+            if !is_placed {
+                completion = not_placed(&completion);
+            }
+        }
+        completion
+    }};
 }
 
 impl RingReader {
@@ -52,13 +96,26 @@ impl RingReader {
         qp_num: u32,
         src_qp: u32,
         requests: (HeldWords, usize, u32),
+        shared: Option<Arc<SharedRequests>>,
     ) -> Self {
         let receiver = Receiver::new(direct.qp, direct.place.slots, direct.completed());
         let (ring, direct) = (direct.ring.clone(), direct.clone());
         let watched = receiver.watched();
         let (early, key_cache) = (VecDeque::new(), KeyCache::default());
         let own_first = None;
-        Self { direct, qp_num, src_qp, ring, receiver, early, requests, watched, key_cache, own_first }
+        Self {
+            direct,
+            qp_num,
+            src_qp,
+            ring,
+            receiver,
+            early,
+            requests,
+            shared,
+            watched,
+            key_cache,
+            own_first,
+        }
     }
 
     /// Whether there may be a message.
@@ -104,7 +161,7 @@ impl RingReader {
     /// the shared queue, nor an own one that was there before: `next` is the word where the next one is seen,
     /// `head` were taken.
     #[inline(always)]
-    fn take_plain(
+    fn take_plain<const SHARED: bool>(
         &mut self,
         endpoint: &Endpoint,
         next: &AtomicU64,
@@ -116,7 +173,8 @@ impl RingReader {
         let Some::<&[AtomicU64; SLOT_WORDS as usize]>(slot) = slot else { return false };
         let first = slot[0].load(Ordering::Acquire);
         match self.receiver.plain(first, || slot[1].load(Ordering::Relaxed)) {
-            Some(message) => self.hand_out_plain(endpoint, &message, next, head, own, take),
+            Some(message) => self.hand_out_plain::<SHARED>(endpoint, &message, next, head, own, take),
+            None if SHARED => false,
             None => self.take_pooled(endpoint, next, head, own, take),
         }
     }
@@ -132,13 +190,13 @@ impl RingReader {
         take: &mut impl FnMut(&Completion),
     ) -> bool {
         match self.receiver.plain_pooled(&DirectRing::of(&self.ring)) {
-            Some(message) => self.hand_out_plain(endpoint, &message, next, head, own, take),
+            Some(message) => self.hand_out_plain::<false>(endpoint, &message, next, head, own, take),
             None => false,
         }
     }
 
     #[inline(always)]
-    fn hand_out_plain(
+    fn hand_out_plain<const SHARED: bool>(
         &mut self,
         endpoint: &Endpoint,
         message: &Arrived,
@@ -152,7 +210,7 @@ impl RingReader {
         {
             return false;
         }
-        let Some(completion) = self.deliver(endpoint, message) else { return false };
+        let Some(completion) = self.deliver_to::<SHARED>(endpoint, message) else { return false };
         self.receiver.take_plain(&DirectRing::of(&self.ring), message);
         self.watched = self.receiver.watched();
         self.direct.completed.store(self.receiver.completed(), Ordering::Release);
@@ -192,43 +250,46 @@ impl RingReader {
     /// moves it just now.
     #[inline(always)]
     fn deliver(&mut self, endpoint: &Endpoint, message: &Arrived) -> Option<Completion> {
-        let ring = DirectRing::of(&self.ring);
+        if self.shared.is_some() {
+            self.deliver_to::<true>(endpoint, message)
+        } else {
+            self.deliver_to::<false>(endpoint, message)
+        }
+    }
+
+    /// As [`RingReader::deliver`], of a ring that is known to lead into a shared receive queue or not.
+    #[inline(always)]
+    fn deliver_to<const SHARED: bool>(
+        &mut self,
+        endpoint: &Endpoint,
+        message: &Arrived,
+    ) -> Option<Completion> {
+        if SHARED { self.deliver_shared(endpoint, message) } else { self.deliver_own(endpoint, message) }
+    }
+
+    /// As [`RingReader::deliver`], for a request of the queue pair.
+    #[inline(always)]
+    fn deliver_own(&mut self, endpoint: &Endpoint, message: &Arrived) -> Option<Completion> {
         let (requests, stride, capacity) = &self.requests;
         let request = requests.get().get(stride * slot(message.number, *capacity) as usize..)?;
         let request: &[AtomicU64; 4] = request.first_chunk()?;
         let word = |n: usize| request[n].load(Ordering::Relaxed);
-        let (imm_or_key, flags) = message.imm.map_or((0, WcFlags::NONE), |imm| (imm, WcFlags::WITH_IMM));
-        let mut completion = Completion {
-            wr_id: word(0),
-            status: Status::Success,
-            opcode: WcOpcode::Recv,
-            vendor_err: 0,
-            byte_len: message.bytes,
-            imm_or_key,
-            qp_num: self.qp_num,
-            src_qp: self.src_qp,
-            flags,
-            timestamp: 0,
-            places: 0,
+        Some(delivered!(self, endpoint, message, message.imm, word))
+    }
+
+    /// As [`RingReader::deliver`], for a request of a shared receive queue.
+    #[inline(always)]
+    fn deliver_shared(&mut self, endpoint: &Endpoint, message: &Arrived) -> Option<Completion> {
+        let ring = DirectRing::of(&self.ring);
+        let count = self.receiver.request(&ring, message);
+        let Some(request) = self.shared.as_ref()?.request(count) else {
+            // Nobody honest wrote that.
+            self.receiver.refuse();
+            return None;
         };
-        if message.bytes > 0 {
-            let length_key = if word(1) > 0 { word(3) } else { 0 };
-            let (addr, length, lkey) = (word(2), length_key as u32, (length_key >> 32) as u32);
-            let fits = message.bytes <= length;
-            let is_placed = match self.receiver.piece(message) {
-                _ if message.pooled.is_some() => self.place_pooled(endpoint, message, (addr, lkey), fits)?,
-                _ if !fits => false,
-                Some((first, words)) => {
-                    let (payload, bytes) = (ring.words(first, words), message.bytes as usize);
-                    let (key_cache, pd) = (&mut self.key_cache, self.direct.pd);
-                    bytes::place_again(endpoint, key_cache, pd, (addr, lkey), payload, bytes).is_some()
-                }
-                None => self.place(endpoint, message, addr, lkey),
-            };
-            if !is_placed {
-                completion = not_placed(&completion);
-            }
-        }
+        let (imm, word) = (self.receiver.imm_beside(&ring, message), |n: usize| request[n]);
+        let completion = delivered!(self, endpoint, message, imm, word);
+        self.shared.as_ref()?.finish(count);
         Some(completion)
     }
 
@@ -315,6 +376,8 @@ pub(crate) struct RingReaders {
     fenced: bool,
     /// The one to look at first.
     first: usize,
+    /// One of them leads, or led, into a shared receive queue.
+    leads_to_shared: bool,
 }
 
 impl RingReaders {
@@ -331,8 +394,41 @@ impl RingReaders {
 
     /// Hands out the message whose turn it is when `head` completions of the shared queue were taken, which has
     /// these entries; whether there was one.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn take_message(
+        &mut self,
+        endpoint: &Endpoint,
+        entries: &Entries,
+        head: u32,
+        own: &OwnReader,
+        take: &mut impl FnMut(&Completion),
+    ) -> bool {
+        if self.leads_to_shared {
+            self.take_from_either(endpoint, entries, head, own, take)
+        } else {
+            self.take_from::<false>(endpoint, entries, head, own, take)
+        }
+    }
+
+    #[inline(never)]
+    fn take_from_either(
+        &mut self,
+        endpoint: &Endpoint,
+        entries: &Entries,
+        head: u32,
+        own: &OwnReader,
+        take: &mut impl FnMut(&Completion),
+    ) -> bool {
+        if self.all.get(self.first).is_some_and(|reader| reader.shared.is_some()) {
+            self.take_from::<true>(endpoint, entries, head, own, take)
+        } else {
+            self.take_from::<false>(endpoint, entries, head, own, take)
+        }
+    }
+
+    /// The same, where the ring to look at first leads into a shared receive queue or not.
+    #[inline(never)]
+    fn take_from<const SHARED: bool>(
         &mut self,
         endpoint: &Endpoint,
         entries: &Entries,
@@ -344,7 +440,7 @@ impl RingReaders {
             return false;
         }
         if let (Some(next), Some(reader)) = (entries.word(head), self.all.get_mut(self.first))
-            && reader.take_plain(endpoint, next, head, own, take)
+            && reader.take_plain::<SHARED>(endpoint, next, head, own, take)
         {
             self.first = if self.first + 1 < self.all.len() { self.first + 1 } else { 0 };
             return true;
@@ -445,8 +541,9 @@ impl RingReaders {
         if let Some(reader) = self.all.iter_mut().find(is_its) {
             reader.receiver.passed();
             reader.publish_completed();
+            let is_its = reader.shared.is_none() && reader.direct.pool.get().is_none();
             let is_long = (MAX_DIRECT as u32 + 1..=MAX_POOLED).contains(&completion.byte_len);
-            if is_long && completion.status == Status::Success && reader.direct.pool.get().is_none() {
+            if is_long && is_its && completion.status == Status::Success {
                 reader.direct.open_pool(endpoint, pools);
             }
         }
@@ -462,6 +559,7 @@ impl RingReaders {
         if is_light {
             ring.receiver.lighten(&DirectRing::of(&ring.ring));
         }
+        self.leads_to_shared |= ring.shared.is_some();
         self.all.try_push(ring).is_ok()
     }
 
@@ -491,9 +589,25 @@ impl RingReaders {
 
     /// Forgets a ring, and the messages in it that nobody polled.
     pub(crate) fn remove(&mut self, direct: &Direct) {
-        self.of(direct).into_iter().for_each(|ring| ring.forget_pooled());
+        if let Some(reader) = self.of(direct) {
+            reader.forget_pooled();
+            if let Some(shared) = &reader.shared {
+                let ring = DirectRing::of(&reader.ring);
+                reader.receiver.each_request(&ring, |request| shared.finish(request));
+            }
+        }
         self.all.retain(|ring| !std::ptr::eq(&*ring.direct, direct));
         self.first = 0;
+    }
+
+    /// Whether a message of this ring waits that has this request of a shared receive queue.
+    pub(crate) fn has_message(&self, direct: &Direct, request: u32) -> bool {
+        let Some(reader) = self.all.iter().find(|ring| std::ptr::eq(&*ring.direct, direct)) else {
+            return false;
+        };
+        let mut is_there = false;
+        reader.receiver.each_request(&DirectRing::of(&reader.ring), |other| is_there |= other == request);
+        is_there
     }
 
     fn of(&mut self, direct: &Direct) -> Option<&mut RingReader> {

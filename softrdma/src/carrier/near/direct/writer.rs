@@ -32,6 +32,7 @@ use crate::shm::segment::Segment;
 use super::LOOKS;
 use super::pooled::PoolWriter;
 use super::prepared::Prepared;
+use super::shared_writer::SharedWriter;
 
 /// How often a completion queue is looked for that was moved just then.
 const TRIES: u32 = 3;
@@ -40,16 +41,18 @@ const TRIES: u32 = 3;
 #[derive(Debug)]
 pub(crate) struct RingWriter {
     place: Place,
-    ring: HeldWords,
-    way: Way,
+    pub(super) ring: HeldWords,
+    pub(super) way: Way,
+    /// The shared receive queue that it leads into.
+    pub(super) shared: Option<SharedWriter>,
     /// The key of the memory that was sent last.
-    key_cache: KeyCache,
+    pub(super) key_cache: KeyCache,
     /// How many slots were taken when room was looked for in vain: its owner does not poll.
     in_vain: Option<u32>,
     segment: Arc<Segment>,
     /// The pool for longer messages.
     pool: Option<PoolWriter>,
-    /// What the last message went by, for the next.
+    /// What the last message went by, for the next; none of a ring into a shared receive queue.
     prepared: Option<Prepared>,
 }
 
@@ -58,8 +61,7 @@ impl RingWriter {
     #[cold]
     fn find(endpoint: &Endpoint, target: &Target, qp_num: u32, head: u32) -> Option<Self> {
         let attributes = target.attributes.filter(|known| known.qp_type == QpType::Rc)?;
-        let place =
-            attributes.direct.filter(|_| attributes.dest_qp_num == qp_num && attributes.srq.is_none())?;
+        let place = attributes.direct.filter(|_| attributes.dest_qp_num == qp_num)?;
         let (host, segment) = (&target.remote.host, endpoint.segment.clone());
         if !segment.is_mine() {
             return None;
@@ -69,6 +71,10 @@ impl RingWriter {
             host.refresh();
             hold()
         })?;
+        let shared = match attributes.srq {
+            Some(srq) => Some(SharedWriter::find(host, &host.with(&target.held), srq, target.qp)?),
+            None => None,
+        };
         let ring = DirectRing::of(&words);
         let mut sender = Sender::attach(&ring, target.qp, place.slots, head)?;
         if endpoint.has_barriers {
@@ -79,13 +85,13 @@ impl RingWriter {
         }
         let (way, key_cache) = (Way::new(sender), KeyCache::default());
         let (in_vain, pool, prepared) = (None, None, None);
-        Some(Self { place, ring: words, way, key_cache, in_vain, segment, pool, prepared })
+        Some(Self { place, ring: words, way, shared, key_cache, in_vain, segment, pool, prepared })
     }
 
     /// Whether [`send_prepared`] is worth a try.
     #[inline(always)]
     pub(crate) fn is_prepared(&self) -> bool {
-        self.prepared.is_some()
+        self.prepared.is_some() || self.shared.as_ref().is_some_and(SharedWriter::is_prepared)
     }
 
     /// Whether it is the ring that the target tells of, and takes messages. Behind the target's lock.
@@ -214,13 +220,38 @@ pub(crate) fn send(
     target: Option<&Target>,
     room: &mut [u8; MAX_STAGED],
 ) -> Sent {
+    match ring_writer {
+        Some(RingWriter { shared: None, .. }) => send_to::<false>(ring_writer, out, target, room),
+        Some(_) => send_to_shared(ring_writer, out, target, room),
+        None => Sent::NotTaken,
+    }
+}
+
+#[inline(never)]
+fn send_to_shared(
+    ring_writer: &mut Option<RingWriter>,
+    out: &Outgoing<'_, '_>,
+    target: Option<&Target>,
+    room: &mut [u8; MAX_STAGED],
+) -> Sent {
+    send_to::<true>(ring_writer, out, target, room)
+}
+
+/// As [`send`], by a ring that leads into a shared receive queue or not.
+#[inline(always)]
+fn send_to<const SHARED: bool>(
+    ring_writer: &mut Option<RingWriter>,
+    out: &Outgoing<'_, '_>,
+    target: Option<&Target>,
+    room: &mut [u8; MAX_STAGED],
+) -> Sent {
     let Outgoing { endpoint, from, wr, request, .. } = *out;
     let length = request.length;
     let Some(writer) = ring_writer else { return Sent::NotTaken };
     let imm = (wr.opcode == Opcode::SendWithImm).then_some(wr.imm_or_key);
     let Some(target) = target else { return Sent::NotTaken };
     let is_long = length > MAX_DIRECT as u64;
-    if is_long && (length > MAX_POOLED.into() || !find_pool(writer, target)) {
+    if is_long && (SHARED || length > MAX_POOLED.into() || !find_pool(writer, target)) {
         return Sent::NotTaken;
     }
     let ring = DirectRing::of(&writer.ring);
@@ -238,9 +269,15 @@ pub(crate) fn send(
     if !is_ready {
         return Sent::NotTaken;
     }
-    let key = match sender.has_room(&ring, length as u32) {
-        None if !target.remote.is_own() => await_room(sender, &ring, length as u32, &mut writer.in_vain),
-        key => key,
+    let shared = if SHARED { writer.shared.as_mut() } else { None };
+    let key = if let Some(shared) = shared {
+        let in_vain = (!target.remote.is_own()).then_some(&mut writer.in_vain);
+        shared.await_room(sender, &ring, (length as u32, imm), in_vain)
+    } else {
+        match sender.has_room(&ring, length as u32) {
+            None if !target.remote.is_own() => await_room(sender, &ring, length as u32, &mut writer.in_vain),
+            key => key,
+        }
     };
     let Some(key) = key else {
         if !sender.is_open(&ring) {
@@ -277,8 +314,12 @@ pub(crate) fn send(
     // The own process's keys are looked up by another table, each time.
     let is_own = target.remote.is_own();
     let can_prepare = length > 0 && !is_own;
-    if can_prepare && !writer.prepared.as_ref().is_some_and(|prepared| prepared.holds(key)) {
-        writer.prepared = Prepared::new(target, &view, queues.cq, key, state);
+    let prepared = match &mut writer.shared {
+        Some(shared) if SHARED => &mut shared.prepared,
+        _ => &mut writer.prepared,
+    };
+    if can_prepare && !prepared.as_ref().is_some_and(|prepared| prepared.holds(key)) {
+        *prepared = Prepared::new(target, &view, queues.cq, key, state);
     }
     if is_long {
         let Some(send) = PlainSend::of(wr) else { return Sent::NotTaken };
@@ -296,11 +337,15 @@ pub(crate) fn send(
         _ => gathered.fill(endpoint, wr, length, Some(from.pd)),
     };
     let Some(bytes) = bytes else { return Sent::NotTaken };
-    match Send::new(sender, Message { bytes, imm }).step(&ring) {
-        Progress::Done(true) => {}
-        _ => return Sent::Unclear,
-    }
-    Sent::Done(is_armed())
+    let message = Message { bytes, imm };
+    let is_there = match &writer.shared {
+        Some(shared) if SHARED => match shared.send(sender, &ring, &message) {
+            Some(is_there) => is_there,
+            None => return Sent::NotTaken,
+        },
+        _ => matches!(Send::new(sender, message).step(&ring), Progress::Done(true)),
+    };
+    if is_there { Sent::Done(is_armed()) } else { Sent::Unclear }
 }
 
 /// Finds the pool that the target tells of, once; whether there is one.
