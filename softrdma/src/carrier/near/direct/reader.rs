@@ -3,6 +3,8 @@
 //! Messages in a ring and completions in the shared queue are handed out in the order of [`Receiver::turn`] and
 //! [`Receiver::before`], and both behind own completions ([`OwnReader::lets_pass`]).
 
+mod pooled;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +23,6 @@ use crate::queues::transaction::{Machine as _, Progress};
 use crate::rules::completion::Completion;
 use crate::rules::verbs::{Status, WcFlags, WcOpcode};
 use crate::shm::objects::{DirectRing, HeldWords};
-use crate::shm::pool::{Tag, Taken, forget, free, take};
 
 use super::{Direct, MOST, Pools, SharedRequests};
 
@@ -300,52 +301,6 @@ impl RingReader {
         let pieces = self.receiver.pieces(message).map(|(first, words)| ring.words(first, words));
         let (key_cache, pd) = (&mut self.key_cache, self.direct.pd);
         bytes::place_pieces(endpoint, key_cache, pd, (addr, lkey), pieces, message.bytes).is_some()
-    }
-
-    /// Moves a payload that is in the pool, unless its sender did, and frees its buffer; whether it is where it
-    /// belongs. `None` where its sender moves it just now.
-    #[inline(never)]
-    fn place_pooled(
-        &mut self,
-        endpoint: &Endpoint,
-        message: &Arrived,
-        to: (u64, u32),
-        fits: bool,
-    ) -> Option<bool> {
-        let direct = &*self.direct;
-        let pool = direct.pool.get().zip(message.pooled);
-        let words = pool.and_then(|(pool, buffer)| pool.words.state(buffer).zip(pool.words.payload(buffer)));
-        let Some((state, payload)) = words else { return Some(false) };
-        if let Some((pool, buffer)) = pool {
-            pool.words.prefetch(buffer, message.bytes);
-            let next = self.receiver.pooled_behind(&DirectRing::of(&self.ring), message);
-            if let Some((next, buffer)) = next.and_then(|next| Some((next, next.pooled?))) {
-                pool.words.prefetch(buffer, next.bytes);
-            }
-        }
-        let awaited = || !self.receiver.is_closed() && direct.is_written(endpoint);
-        let is_placed = match take(state, Tag::new(direct.qp, message.number), awaited) {
-            Taken::NotYet => return None,
-            // Nobody honest sent that.
-            Taken::Nothing => return Some(false),
-            Taken::Moved => true,
-            Taken::Whole => {
-                let (key_cache, pd, bytes) = (&mut self.key_cache, direct.pd, message.bytes);
-                fits && bytes::place_many(endpoint, key_cache, pd, to, payload, bytes).is_some()
-            }
-        };
-        free(state);
-        Some(is_placed)
-    }
-
-    /// Gives the buffers of messages back that nobody takes any more.
-    fn forget_pooled(&self) {
-        let Some(pool) = self.direct.pool.get() else { return };
-        for message in self.receiver.all(&DirectRing::of(&self.ring)) {
-            if let Some(state) = message.pooled.and_then(|buffer| pool.words.state(buffer)) {
-                forget(state, Tag::new(self.direct.qp, message.number));
-            }
-        }
     }
 
     /// Who posts receive requests learns how many are completed.
