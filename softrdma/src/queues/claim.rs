@@ -6,9 +6,9 @@
 //! them, and a queue pair in error flushes them.
 //!
 //! Behind the queue pair's lock: an older fence cleared, a word that it asks (read when the shared queue is
-//! taken from a holder that stopped), lock of the shared queue, direct rings held up, its journal (this queue pair,
-//! this head), the copy, the claim word of the queue pair (**the moment it happened**), the head, the limit event,
-//! journal cleared, rings let go on.
+//! taken from a holder that stopped), lock of the shared queue, direct rings held up, its journal (this queue
+//! pair, this head), the copy, the claim word of the queue pair (**the moment it happened**), the head, the
+//! limit event, journal cleared, rings let go on.
 
 use crate::queues::receive::{RECEIVE_WORDS, waiting};
 

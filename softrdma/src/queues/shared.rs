@@ -127,7 +127,8 @@ pub enum Word {
         /// Word of it, below [`ring_words`](super::direct::ring_words).
         word: u32,
     },
-    /// A word of what direct rings into a shared receive queue go by ([`direct::shared`](super::direct::shared)).
+    /// A word of what direct rings into a shared receive queue go by
+    /// ([`direct::shared`](super::direct::shared)).
     Shared {
         /// The shared receive queue.
         srq: u32,
@@ -214,8 +215,8 @@ pub enum SrqWord {
     Seen,
     /// Receive requests posted so far. Written by the owner alone, without the lock.
     Tail,
-    /// [`Board`](super::direct::shared::Board): where that is, 0 when there is none. Written by the owner behind
-    /// the lock.
+    /// [`Board`](super::direct::shared::Board): where that is, 0 when there is none. Written by the owner
+    /// behind the lock.
     Board,
 }
 

@@ -1,8 +1,8 @@
 //! Memory that stands before another one.
 
 /// The methods of [`Memory`](softrdma::queues::shared::Memory) that are those of the memory in a field:
-/// `pass_on!(FIELD: WHAT...)`, with `load`, `store`, `exchange`, `many` (several words at once) and `shape` (which objects
-/// there are, and of which size).
+/// `pass_on!(FIELD: WHAT...)`, with `load`, `store`, `exchange`, `many` (several words at once) and `shape`
+/// (which objects there are, and of which size).
 #[macro_export]
 macro_rules! pass_on {
     ($field:tt: $($what:ident)+) => { $($crate::pass_on!(@ $field $what);)+ };

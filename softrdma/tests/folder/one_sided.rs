@@ -1,5 +1,5 @@
-//! Writes and reads that go as one before them went: they do what the first did as long as all is as it was then,
-//! and what the rules say where it is not.
+//! Writes and reads that go as one before them went: they do what the first did as long as all is as it was
+//! then, and what the rules say where it is not.
 
 mod keys;
 mod targets;

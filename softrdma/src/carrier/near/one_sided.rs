@@ -1,11 +1,11 @@
-//! Writes and reads that go as one before them went: what that one looked up and judged is kept, and all that it
-//! rests on is looked at again.
+//! Writes and reads that go as one before them went: what that one looked up and judged is kept, and all that
+//! it rests on is looked at again.
 //!
-//! The order is that of [`execute`](super::execute::execute): the lock of the target's queue pair, its state and
-//! attributes, the image of its memory, the pin of the remote key and the look at it, the copy, and all of it
-//! given back. What is left out are the looks at tables and the rules, whose answer for this queue pair and this
-//! key is known. Whatever is not as it was, or is not had at once, is left to the general way, before anything
-//! has happened but a part of the copy, with which that begins again.
+//! The order is that of [`execute`](super::execute::execute): the lock of the target's queue pair, its state
+//! and attributes, the image of its memory, the pin of the remote key and the look at it, the copy, and all of
+//! it given back. What is left out are the looks at tables and the rules, whose answer for this queue pair and
+//! this key is known. Whatever is not as it was, or is not had at once, is left to the general way, before
+//! anything has happened but a part of the copy, with which that begins again.
 
 use std::mem::forget;
 use std::sync::Arc;

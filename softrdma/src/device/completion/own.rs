@@ -59,8 +59,8 @@ impl CompletionQueue {
         self.open_own();
     }
 
-    /// As [`CompletionQueue::hold`], for a queue pair that receives by the requests of this shared receive queue,
-    /// which are promised once however many have it.
+    /// As [`CompletionQueue::hold`], for a queue pair that receives by the requests of this shared receive
+    /// queue, which are promised once however many have it.
     pub(in crate::device) fn hold_shared(&self, srq: u32, requests: u32) {
         let mut srqs = self.srqs.lock().unwrap_or_else(PoisonError::into_inner);
         match srqs.iter_mut().find(|(index, _)| *index == srq) {

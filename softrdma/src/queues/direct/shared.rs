@@ -1,14 +1,14 @@
 //! Direct rings into a shared receive queue: which of its requests a message gets.
 //!
-//! The sender takes a request before it writes its message, by one exchange of [`SrqWord::Head`], and the message
-//! says which. So a request is one message's whichever way that goes, and what counts requests - the limit, a
-//! receiver that is not ready - counts them as ever. Who takes a request behind the queue's lock ([`claim`]
-//! (super::super::claim)) holds the others up meanwhile.
+//! The sender takes a request before it writes its message, by one exchange of [`SrqWord::Head`], and the
+//! message says which. So a request is one message's whichever way that goes, and what counts requests - the
+//! limit, a receiver that is not ready - counts them as ever. Who takes a request behind the queue's lock
+//! ([`claim`] (super::super::claim)) holds the others up meanwhile.
 //!
 //! | word | meaning | written by |
 //! |---|---|---|
 //! | [`SrqWord::Head`] | [`Head`] | whoever takes one |
-//! | [`DirectWord::Credit`], [`DirectWord::Key`] of the [`Board`] | as those of a ring, for all that wait | the owner |
+//! | [`DirectWord::Credit`], [`DirectWord::Key`] of the [`Board`] | as those of a ring, for all | the owner |
 //! | words behind them | [records](record) of who took a request | whoever takes the next one |
 //!
 //! **What was taken for nothing.** A sender may die, or find its ring closed, between its exchange and its
@@ -67,8 +67,8 @@ impl Head {
         self.0 & (Self::OPEN | Self::MOVED) == Self::OPEN
     }
 
-    /// From now on rings take requests, where so many are taken. `changes` is another number than in a queue that
-    /// was in the same place.
+    /// From now on rings take requests, where so many are taken. `changes` is another number than in a queue
+    /// that was in the same place.
     #[must_use]
     pub fn open(count: u32, changes: u32, limit: bool) -> Self {
         let limit = if limit { Self::LIMIT } else { 0 };
@@ -98,8 +98,8 @@ impl Head {
     }
 }
 
-/// Where the words of the owner and the records are: an offset in the segment in bytes, a multiple of 64, and how
-/// many records, a power of two.
+/// Where the words of the owner and the records are: an offset in the segment in bytes, a multiple of 64, and
+/// how many records, a power of two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Board {
     /// The offset.
@@ -223,8 +223,8 @@ pub fn touch(memory: &impl Memory, srq: u32) -> Head {
     now.unwrap_or_else(|| Head(memory.load(Word::Srq(srq, SrqWord::Head))))
 }
 
-/// A request with this count was taken behind the queue's lock, with rings [held up](hold): records who took it,
-/// and the one before.
+/// A request with this count was taken behind the queue's lock, with rings [held up](hold): records who took
+/// it, and the one before.
 pub(in crate::queues) fn record_taken(memory: &impl Memory, srq: u32, count: u32) {
     let head = Head(memory.load(Word::Srq(srq, SrqWord::Head)));
     let Some(board) = Board::unpack(memory.load(Word::Srq(srq, SrqWord::Board))) else { return };

@@ -7,8 +7,8 @@ use super::words::HeldWords;
 use crate::queues::direct::shared::{Board, board_words};
 use crate::queues::shared::{Memory, Object, SrqWord, Word};
 
-/// The head of a shared receive queue and its [`Board`], found once: whichever queue a word is of, it is of this
-/// one. Where it is elsewhere by now, its head says so.
+/// The head of a shared receive queue and its [`Board`], found once: whichever queue a word is of, it is of
+/// this one. Where it is elsewhere by now, its head says so.
 #[derive(Debug, Clone)]
 pub struct SharedWords {
     head: HeldWords,

@@ -1,5 +1,5 @@
-//! Small messages into a shared receive queue, which may go another way than larger ones (over shared memory, by
-//! rings without a lock): each takes one request, whoever sends it and whichever way it goes.
+//! Small messages into a shared receive queue, which may go another way than larger ones (over shared memory,
+//! by rings without a lock): each takes one request, whoever sends it and whichever way it goes.
 
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@
 //! | `pools`, `pooled` | payload of longer messages: the owner's memory for it, and the initiator's side |
 //! | `reader` | messages taken from rings and completions from the shared queue, in order |
 //! | `writer` | the initiator's side |
-//! | `shared_requests`, `shared_writer` | the two sides of rings into a shared receive queue |
+//! | `shared_requests`, `shared_writer`, `shared_send` | the two sides of rings into a shared receive queue |
 //!
 //! A queue pair gets a ring when it goes to RTR, where its completion queue has room for all that may
 //! complete there: what waits in a ring does not overrun a queue. It gets none where a reset left completions
@@ -19,6 +19,7 @@ mod pools;
 mod prepared;
 mod reader;
 mod shared_requests;
+mod shared_send;
 mod shared_writer;
 mod writer;
 
@@ -42,7 +43,7 @@ use pools::Pool;
 pub(crate) use pools::Pools;
 pub(crate) use reader::{Before, RingReader, RingReaders};
 pub(crate) use shared_requests::{Boards, SharedPromise, SharedRequests};
-pub(crate) use shared_writer::send_shared_prepared;
+pub(crate) use shared_send::send_shared_prepared;
 pub(crate) use writer::{
     RingWriter, enter, has_older, is_settled, left, move_older, send, send_prepared, wake, was_delivered,
 };

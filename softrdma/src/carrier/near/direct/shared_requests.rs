@@ -1,8 +1,8 @@
 //! The owner's side of direct rings into a shared receive queue: which requests their messages have.
 //!
 //! A message says the count of its request, which stands in the queue's ring until the message is polled. Where
-//! another request is to have that place before, the older one is put aside: rings are polled, and closed, behind
-//! the locks of their completion queues' readers, and so is that.
+//! another request is to have that place before, the older one is put aside: rings are polled, and closed,
+//! behind the locks of their completion queues' readers, and so is that.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -252,9 +252,9 @@ impl SharedRequests {
         Some(())
     }
 
-    /// The ring is about to be another one: puts aside what messages want of it. Behind the queue's lock, with no
-    /// more requests [taken by rings](SharedRequests::freeze), and behind all readers' locks. `None` where there is
-    /// no memory for it, and nothing has changed.
+    /// The ring is about to be another one: puts aside what messages want of it. Behind the queue's lock, with
+    /// no more requests [taken by rings](SharedRequests::freeze), and behind all readers' locks. `None` where
+    /// there is no memory for it, and nothing has changed.
     pub(crate) fn leave(&self, tail: u32) -> Option<()> {
         if self.is_left.load(Ordering::Acquire) {
             return Some(());
@@ -266,9 +266,9 @@ impl SharedRequests {
         Some(())
     }
 
-    /// A request that the sender of this queue pair's closed ring has taken, and no message has, as `has_message`
-    /// says of those that wait: its words. Nobody takes it for finished any more, so that it is told once. Behind
-    /// the lock of the ring's reader, after [`SharedRequests::close`].
+    /// A request that the sender of this queue pair's closed ring has taken, and no message has, as
+    /// `has_message` says of those that wait: its words. Nobody takes it for finished any more, so that it is
+    /// told once. Behind the lock of the ring's reader, after [`SharedRequests::close`].
     pub(crate) fn lost(&self, qp: u32, head: Head, has_message: impl Fn(u32) -> bool) -> Option<Vec<u64>> {
         let me = signature(qp);
         let mut aside = self.aside();

@@ -2,19 +2,13 @@
 
 use std::hint::spin_loop;
 
-use crate::carrier::near::bytes;
-use crate::carrier::near::endpoint::Endpoint;
-use crate::carrier::started::Sent;
-use crate::carrier::wr::{PlainSend, Sge};
 use crate::queues::direct::shared::{Board, Taker};
-use crate::queues::direct::{Message, SHORT, Sender};
+use crate::queues::direct::{Message, Sender};
 use crate::queues::shared::{Memory, SrqWord, Word};
-use crate::rules::verbs::SendFlags;
 use crate::shm::objects::{DirectRing, Host, SharedWords};
 
 use super::LOOKS;
 use super::prepared::Prepared;
-use super::writer::RingWriter;
 
 /// The shared receive queue that a ring leads into.
 #[derive(Debug)]
@@ -26,7 +20,8 @@ pub(super) struct SharedWriter {
 }
 
 impl SharedWriter {
-    /// The queue with this index, for the ring of the queue pair with that one. `view` has the words of the queue.
+    /// The queue with this index, for the ring of the queue pair with that one. `view` has the words of the
+    /// queue.
     #[cold]
     pub(super) fn find(host: &Host, view: &impl Memory, srq: u32, qp: u32) -> Option<Self> {
         let board = Board::unpack(view.load(Word::Srq(srq, SrqWord::Board)))?;
@@ -35,7 +30,7 @@ impl SharedWriter {
         Some(Self { words, taker, prepared: None })
     }
 
-    /// Whether [`send_shared_prepared`] is worth a try.
+    /// Whether [`send_shared_prepared`](super::send_shared_prepared) is worth a try.
     pub(super) fn is_prepared(&self) -> bool {
         self.prepared.is_some()
     }
@@ -94,61 +89,7 @@ impl SharedWriter {
 
     /// Takes a request for a message that is to be written at once.
     #[inline(always)]
-    fn take(&self, ring: &DirectRing<'_>) -> Option<u32> {
+    pub(super) fn take(&self, ring: &DirectRing<'_>) -> Option<u32> {
         self.taker.take(&self.words, || ring.is_open())
     }
-}
-
-/// As [`send_prepared`](super::send_prepared), which does not take them, into a shared receive queue.
-#[inline(never)]
-pub(crate) fn send_shared_prepared(
-    writer: &mut RingWriter,
-    endpoint: &Endpoint,
-    pd: u32,
-    send: &PlainSend,
-) -> Sent {
-    let RingWriter { ring, way, key_cache, shared, .. } = writer;
-    let (Some(sender), Some(shared)) = (way.known_sender(), shared) else { return Sent::NotTaken };
-    let (ring, Sge { addr, length, lkey }) = (DirectRing::of(ring), send.sge);
-    let Some(key) = shared.has_room(sender, &ring, length, send.imm) else { return Sent::NotTaken };
-    let solicited = send.flags.has(SendFlags::SOLICITED);
-    let Some(prepared) = &shared.prepared else { return Sent::NotTaken };
-    if !prepared.holds(key) || prepared.is_armed(solicited) {
-        return Sent::NotTaken;
-    }
-    let (mut from, mut in_use) = (addr, None);
-    if length > 0 && !send.flags.has(SendFlags::INLINE) {
-        in_use = endpoint.keys.enter(lkey);
-        let entry = key_cache.find(&endpoint.keys, pd, lkey, addr, length, false);
-        let (Some(_), Some(entry)) = (&in_use, entry) else { return Sent::NotTaken };
-        from = entry.translate(addr);
-    }
-    let fill = |words: &mut [u64], at: u32| {
-        let room = 8 * words.len() as u32;
-        bytes::gather_words(words, from.wrapping_add(at.into()), length.saturating_sub(at).min(room));
-        Some(())
-    };
-    let sent = if length <= SHORT {
-        sender.send_shared(&ring, length, send.imm, fill, || shared.take(&ring))
-    } else {
-        send_long(sender, shared, &ring, send, fill)
-    };
-    drop(in_use);
-    match sent {
-        None => Sent::NotTaken,
-        Some(true) => Sent::Done(prepared.is_armed(solicited)),
-        Some(false) => Sent::Unclear,
-    }
-}
-
-/// A message of several slots.
-#[inline(never)]
-fn send_long(
-    sender: &mut Sender,
-    shared: &SharedWriter,
-    ring: &DirectRing<'_>,
-    send: &PlainSend,
-    fill: impl FnMut(&mut [u64], u32) -> Option<()>,
-) -> Option<bool> {
-    sender.send_shared(ring, send.sge.length, send.imm, fill, || shared.take(ring))
 }

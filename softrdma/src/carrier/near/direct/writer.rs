@@ -237,6 +237,17 @@ fn send_to_shared(
     send_to::<true>(ring_writer, out, target, room)
 }
 
+/// The state of a queue pair that receives, and in which no message raises an event, as the first one does in RTR.
+#[inline(always)]
+fn receiving(view: &View<'_>, qp: u32) -> Option<u64> {
+    let state = view.load(Word::Qp(qp, QpWord::State));
+    let was_raised = || Events(view.load(Word::Qp(qp, QpWord::Events))).was_raised(Event::CommEst);
+    let is_ready = state == QpState::Rts as u64
+        || state == QpState::Sqd as u64
+        || (state == QpState::Rtr as u64 && was_raised());
+    is_ready.then_some(state)
+}
+
 /// As [`send`], by a ring that leads into a shared receive queue or not.
 #[inline(always)]
 fn send_to<const SHARED: bool>(
@@ -260,15 +271,7 @@ fn send_to<const SHARED: bool>(
     };
     let view = target.remote.host.with(&target.held);
     let Some(sender) = writer.way.sender(&view) else { return Sent::NotTaken };
-    let state = view.load(Word::Qp(target.qp, QpWord::State));
-    // In RTR the first message raises an event.
-    let was_raised = || Events(view.load(Word::Qp(target.qp, QpWord::Events))).was_raised(Event::CommEst);
-    let is_ready = state == QpState::Rts as u64
-        || state == QpState::Sqd as u64
-        || (state == QpState::Rtr as u64 && was_raised());
-    if !is_ready {
-        return Sent::NotTaken;
-    }
+    let Some(state) = receiving(&view, target.qp) else { return Sent::NotTaken };
     let shared = if SHARED { writer.shared.as_mut() } else { None };
     let key = if let Some(shared) = shared {
         let in_vain = (!target.remote.is_own()).then_some(&mut writer.in_vain);
