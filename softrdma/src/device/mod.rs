@@ -10,7 +10,7 @@
 //! | `receive`, `srq` | receive requests: rings of queue pairs, shared receive queues |
 //! | `qp`, `qp_attributes` | queue pairs: create, modify, query, destroy; which changes are accepted |
 //! | `send` | the send queue: what is carried out at once, what waits in a ring |
-//! | `plain`, `one_sided` | sends, and writes and reads, of one piece of memory, where nothing is in their way |
+//! | `plain`, `one_sided` | sends, writes and reads of one piece of memory, where nothing is in their way |
 //! | `retry` | requests that wait: tried again by later calls, and by a thread in time |
 //! | `idle` | threads that poll in vain while others want the processors |
 //! | `stuck` | queues moved away from peers that have their locks and do not go on |

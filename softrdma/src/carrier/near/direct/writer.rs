@@ -237,7 +237,8 @@ fn send_to_shared(
     send_to::<true>(ring_writer, out, target, room)
 }
 
-/// The state of a queue pair that receives, and in which no message raises an event, as the first one does in RTR.
+/// The state of a queue pair that receives, and in which no message raises an event, as the first one does in
+/// RTR.
 #[inline(always)]
 fn receiving(view: &View<'_>, qp: u32) -> Option<u64> {
     let state = view.load(Word::Qp(qp, QpWord::State));
