@@ -16,7 +16,7 @@ use softrdma_schedule::{Board, NEVER};
 use softrdma_testing::device::{ALL, GID, Node, attributes, bring_up, set_nonblocking};
 
 use crate::ledger::{Ledger, RECEIVES};
-use crate::plan::{BUFFER_WORDS, Plan, QpPlan, is_scarce};
+use crate::plan::{BUFFER_WORDS, Plan, QpPlan, is_scarce, size_of};
 use crate::thread::Thread;
 
 /// Marks the number of a receive request.
@@ -131,7 +131,8 @@ impl<'a> Program<'a> {
         };
         let new_srq =
             |init: &SrqInit| SharedReceiveQueue::new(&node.device, init).expect("a shared receive queue");
-        let mut srqs: Vec<_> = (0..own.srqs).map(|_| new_srq(&basic)).collect();
+        let of_size = |n| new_srq(&SrqInit { max_wr: size_of(n), ..basic.clone() });
+        let mut srqs: Vec<_> = (0..own.srqs).map(of_size).collect();
         let xrcd = XrcDomain::open(&node.device, None, true, false).expect("an XRC domain");
         for (cq, number) in own.xrc_srqs.iter().zip(&ledger.seen[me].xrc_srqs) {
             let (xrcd, cq) = (Some(xrcd.clone()), Some(cqs[*cq].clone()));
@@ -215,7 +216,7 @@ impl<'a> Program<'a> {
             let count = if n < own.srqs && is_scarce(n) {
                 1
             } else {
-                1 + sharers as u64 + self.board.random.below(10)
+                (1 + sharers as u64 + self.board.random.below(10)).min(srq.max_wr().into())
             };
             for _ in 0..count {
                 let _ = self.post_receive((n, true));

@@ -152,7 +152,9 @@ impl ReceiveRing {
     /// Behind the locks of all readers that take messages for this queue.
     #[cold]
     pub(super) fn make_free(&self) -> Option<()> {
-        self.shared.as_ref().filter(|shared| !shared.is_free(self.tail))?.make_free(self.tail)
+        let shared = self.shared.as_ref()?;
+        // Another thread may have polled it meanwhile.
+        if shared.is_free(self.tail) { Some(()) } else { shared.make_free(self.tail) }
     }
 
     /// Tells of no requests to rings any more.

@@ -94,7 +94,7 @@ impl Head {
     }
 
     fn changed(self) -> Self {
-        Self(self.0 & !Self::CHANGES | (self.0 + Self::CHANGE) & Self::CHANGES)
+        Self(self.0 & !Self::CHANGES | self.0.wrapping_add(Self::CHANGE) & Self::CHANGES)
     }
 }
 

@@ -45,10 +45,8 @@ impl SharedWriter {
         imm: Option<u32>,
     ) -> Option<u32> {
         let has_room = Sender::has_place_beside(bytes, imm) && sender.has_slots(ring, bytes);
-        if !has_room || !sender.is_open(ring) {
-            return None;
-        }
-        self.taker.key_for(&self.words, bytes)
+        // Whether the ring is open is looked at where the request is taken.
+        if has_room { self.taker.key_for(&self.words, bytes) } else { None }
     }
 
     /// The same, after waiting for room in a ring that is full: see
