@@ -229,7 +229,7 @@ impl Sender {
     /// another matter.
     #[inline(always)]
     pub fn has_slots(&mut self, memory: &impl Memory, bytes: u32) -> bool {
-        let end = self.count.wrapping_add(slots_of(bytes));
+        let end = self.count.wrapping_add(slots_for(bytes));
         if end.wrapping_sub(self.taken) > self.slots {
             self.taken = memory.load(at(self.qp, DirectWord::Taken)) as u32;
         }
@@ -247,7 +247,7 @@ impl Sender {
     #[must_use]
     #[inline(always)]
     pub fn has_place_beside(bytes: u32, imm: Option<u32>) -> bool {
-        imm.is_none() || bytes <= SHORT - 8
+        imm.is_none() || bytes <= SHORT - 8 || bytes > MAX_DIRECT as u32
     }
 
     /// Sends a message that has [room](Sender::has_slots) and [place](Sender::has_place_beside) into a shared
@@ -274,6 +274,25 @@ impl Sender {
         }
         memory.store_all(slot_word(self.qp, self.slots, self.count, 1), &words);
         self.publish(memory, slots_of(bytes), bytes, flag(imm));
+        Some(self.look(memory))
+    }
+
+    /// As [`Sender::send_shared`], of a message whose payload is in this buffer of the pool.
+    #[inline(always)]
+    pub fn send_shared_pooled(
+        &mut self,
+        memory: &impl Memory,
+        buffer: u32,
+        bytes: u32,
+        imm: Option<u32>,
+        take: impl FnOnce() -> Option<u32>,
+    ) -> Option<bool> {
+        let mut words = [0; SHORT_WORDS];
+        words[0] = u64::from(self.number) | u64::from(take()?) << 32;
+        words[1] = buffer.into();
+        words[SHORT_WORDS - 1] = imm.unwrap_or(0).into();
+        memory.store_all(slot_word(self.qp, self.slots, self.count, 1), &words);
+        self.publish(memory, 1, bytes, flag(imm) | POOLED);
         Some(self.look(memory))
     }
 

@@ -296,10 +296,22 @@ impl Taker {
         !reached(count, tail) && bytes <= least
     }
 
-    /// Takes a request as [that](Taker::key_for) was found: its count. The message is to follow at once. `None`
-    /// where there is none any more, or it is to be taken the other way. `is_open`: the ring is, now.
+    /// The count of the request that is taken next, most likely.
     #[inline(always)]
-    pub fn take(&self, memory: &impl Memory, is_open: impl Fn() -> bool) -> Option<u32> {
+    pub fn next(&self, memory: &impl Memory) -> u32 {
+        Head(memory.load(Word::Srq(self.srq, SrqWord::Head))).count()
+    }
+
+    /// Takes a request as [that](Taker::key_for) was found: its count. The message is to follow at once. `None`
+    /// where there is none any more, or it is to be taken the other way. `is_open`: the ring is, now. `look` looks
+    /// at a request with this count: at the one that was taken, last.
+    #[inline(always)]
+    pub fn take(
+        &self,
+        memory: &impl Memory,
+        is_open: impl Fn() -> bool,
+        mut look: impl FnMut(u32),
+    ) -> Option<u32> {
         let word = Word::Srq(self.srq, SrqWord::Head);
         let mut looks = LOOKS;
         loop {
@@ -313,6 +325,7 @@ impl Taker {
                 if head.by() != self.me && head.by() != BEHIND_LOCK {
                     record(memory, self.srq, self.slots, count.wrapping_sub(1), head.by());
                 }
+                look(count);
                 if memory.compare_exchange(word, head.0, head.taken(self.me).0) {
                     return Some(count);
                 }

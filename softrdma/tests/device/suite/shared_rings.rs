@@ -15,6 +15,7 @@ super::suite! {
     as_many_messages_find_a_request_as_were_posted,
     the_limit_is_reached_when_so_few_are_left,
     requests_are_posted_while_nobody_polls,
+    longer_messages_are_in_their_buffer_before_younger_ones,
     a_queue_is_resized_while_messages_wait,
     a_reset_takes_its_messages_and_no_request_of_others,
     what_came_before_an_error_is_delivered,
@@ -81,6 +82,45 @@ impl Shared {
         let at = found.wr_id as usize % 64 * LONG;
         assert_eq!(self.pairs[0].1.memory.bytes(at, length), vec![fill; length], "{}", found.wr_id);
         found.wr_id
+    }
+}
+
+pub fn longer_messages_are_in_their_buffer_before_younger_ones(carrier: Carrier) {
+    const SIZES: [usize; 8] = [300, 8192, 512, 700, 4096, 201, 600, 8191];
+    let shared = Shared::new(carrier, 2, 8);
+    let memory = &shared.pairs[0].1;
+    // One buffer for all.
+    let post = |count: u64| {
+        (0..count).for_each(|n| shared.srq.post(n, &[memory.sge(0, 20_000)]).unwrap());
+    };
+    let mut mark = 0u8;
+    for round in 0..12 {
+        let mut sent = Vec::new();
+        let mut expected = vec![0; 20_000];
+        let mut send = |connection: usize, size: usize| {
+            mark = mark.wrapping_add(1);
+            let sender = &shared.pairs[connection].0;
+            sender.memory.fill(0, &vec![mark; size]);
+            sender.send(1, 0, size);
+            sender.done(1);
+            expected[..size].fill(mark);
+            sent.push((connection, size, mark));
+        };
+        post(8);
+        // Each behind the pool that the first one opened; requests of messages that wait give their places up.
+        SIZES.iter().cycle().skip(round).take(8).for_each(|size| send(round % 2, *size));
+        post(8);
+        SIZES.iter().cycle().skip(2 * round).take(7).for_each(|size| send(round % 2, *size));
+        send(round % 2, if round % 3 == 0 { 20_000 } else { 9000 });
+        for (connection, size, mark) in &sent {
+            let found = poll_soon(&shared.cq);
+            assert_eq!((found.status, found.byte_len), (Status::Success, *size as u32), "round {round}");
+            assert_eq!(found.qp_num, shared.pairs[*connection].1.qp.qp_num());
+            let first = sent[0].2;
+            let is_later = |byte: u8| byte.wrapping_sub(first) >= mark.wrapping_sub(first);
+            assert!(memory.memory.bytes(0, *size).into_iter().all(is_later), "round {round}, {size} bytes");
+        }
+        assert!(memory.memory.bytes(0, 9000) == expected[..9000], "round {round}");
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::hint::spin_loop;
 
+use ironverbs_os::growth::try_box;
+
 use crate::carrier::near::bytes;
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::peers::Remote;
@@ -9,7 +11,7 @@ use crate::queues::direct::DirectWord;
 use crate::queues::receive::nth_in_ring;
 use crate::queues::shared::{Memory, Word};
 use crate::queues::transaction::LockError;
-use crate::rules::receive::Next;
+use crate::rules::receive::{Next, ReceiveRequest, Sge};
 use crate::shm::copy::Span;
 use crate::shm::memory::prefetch_to_write;
 use crate::shm::objects::{DirectRing, Host};
@@ -31,6 +33,8 @@ struct Waiting {
     number: u32,
     buffer: u32,
     bytes: u32,
+    /// Where its request has memory, if that is of a shared receive queue: it may be looked for in vain there later.
+    to: Option<Sge>,
 }
 
 /// See the module: of one queue pair, whose target has this index.
@@ -51,7 +55,7 @@ pub(super) struct PoolWriter {
 impl PoolWriter {
     /// For the pool that a ring tells of, if it does.
     #[cold]
-    pub(super) fn find(host: &Host, ring: &DirectRing<'_>, qp: u32) -> Option<Self> {
+    pub(super) fn find(host: &Host, ring: &DirectRing<'_>, qp: u32) -> Option<Box<Self>> {
         let at = ring.load(Word::Direct { qp, word: DirectWord::Pool as u32 });
         let hold = || PoolWords::hold(host, at);
         let words = (at != 0).then(hold)?.or_else(|| {
@@ -59,7 +63,7 @@ impl PoolWriter {
             hold()
         })?;
         let waiting = [Waiting::default(); MOST as usize];
-        Some(Self { words, qp, waiting, first: 0, next: 0, likely: 0, in_vain: None })
+        try_box(Self { words, qp, waiting, first: 0, next: 0, likely: 0, in_vain: None }).ok()
     }
 
     /// The oldest message that waits.
@@ -98,7 +102,7 @@ impl PoolWriter {
             None if waits => self.await_free(number)?,
             found => found?,
         };
-        *self.waiting.get_mut((self.next % MOST) as usize)? = Waiting { number, buffer, bytes };
+        *self.waiting.get_mut((self.next % MOST) as usize)? = Waiting { number, buffer, bytes, to: None };
         self.next = self.next.wrapping_add(1);
         Some(buffer)
     }
@@ -138,6 +142,21 @@ impl PoolWriter {
     #[inline(always)]
     pub(super) fn payload(&self, buffer: u32) -> Option<&[std::sync::atomic::AtomicU64]> {
         self.words.payload(buffer)
+    }
+
+    /// The last message has this memory.
+    #[inline(always)]
+    pub(super) fn goes_to(&mut self, to: Sge) {
+        if let Some(waiting) = self.waiting.get_mut((self.next.wrapping_sub(1) % MOST) as usize) {
+            waiting.to = Some(to);
+        }
+    }
+
+    /// The message for which the last buffer was taken does not go this way.
+    #[cold]
+    pub(super) fn untake(&mut self) {
+        self.take_back();
+        self.next = self.next.wrapping_sub(1);
     }
 
     /// The last message came after the end of the ring, and goes another way.
@@ -204,7 +223,13 @@ impl PoolWriter {
         waiting: &Waiting,
     ) -> bool {
         let Some(payload) = self.words.payload(waiting.buffer) else { return false };
-        let Next::Request(receive) = nth_in_ring(memory, self.qp, waiting.number) else { return false };
+        let receive = match waiting.to {
+            Some(sge) => ReceiveRequest { wr_id: 0, sges: std::iter::once(sge).collect() },
+            None => match nth_in_ring(memory, self.qp, waiting.number) {
+                Next::Request(receive) => receive,
+                _ => return false,
+            },
+        };
         let here = [Span { addr: payload.as_ptr() as u64, len: waiting.bytes.into() }];
         bytes::into_taken(endpoint, remote, &here, pd, &receive).is_ok()
     }

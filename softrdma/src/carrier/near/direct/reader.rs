@@ -175,14 +175,13 @@ impl RingReader {
         let first = slot[0].load(Ordering::Acquire);
         match self.receiver.plain(first, || slot[1].load(Ordering::Relaxed)) {
             Some(message) => self.hand_out_plain::<SHARED>(endpoint, &message, next, head, own, take),
-            None if SHARED => false,
-            None => self.take_pooled(endpoint, next, head, own, take),
+            None => self.take_pooled::<SHARED>(endpoint, next, head, own, take),
         }
     }
 
     /// As [`RingReader::take_plain`], where the payload is in the pool.
     #[inline(never)]
-    fn take_pooled(
+    fn take_pooled<const SHARED: bool>(
         &mut self,
         endpoint: &Endpoint,
         next: &AtomicU64,
@@ -191,7 +190,7 @@ impl RingReader {
         take: &mut impl FnMut(&Completion),
     ) -> bool {
         match self.receiver.plain_pooled(&DirectRing::of(&self.ring)) {
-            Some(message) => self.hand_out_plain::<false>(endpoint, &message, next, head, own, take),
+            Some(message) => self.hand_out_plain::<SHARED>(endpoint, &message, next, head, own, take),
             None => false,
         }
     }
@@ -496,9 +495,9 @@ impl RingReaders {
         if let Some(reader) = self.all.iter_mut().find(is_its) {
             reader.receiver.passed();
             reader.publish_completed();
-            let is_its = reader.shared.is_none() && reader.direct.pool.get().is_none();
+            let is_new = reader.direct.pool.get().is_none();
             let is_long = (MAX_DIRECT as u32 + 1..=MAX_POOLED).contains(&completion.byte_len);
-            if is_long && is_its && completion.status == Status::Success {
+            if is_long && is_new && completion.status == Status::Success {
                 reader.direct.open_pool(endpoint, pools);
             }
         }

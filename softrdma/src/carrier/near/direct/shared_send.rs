@@ -4,7 +4,7 @@ use crate::carrier::near::bytes;
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::started::Sent;
 use crate::carrier::wr::{PlainSend, Sge};
-use crate::queues::direct::{SHORT, Sender};
+use crate::queues::direct::{MAX_DIRECT, SHORT, Sender};
 use crate::rules::verbs::SendFlags;
 use crate::shm::objects::DirectRing;
 
@@ -19,7 +19,7 @@ pub(crate) fn send_shared_prepared(
     pd: u32,
     send: &PlainSend,
 ) -> Sent {
-    let RingWriter { ring, way, key_cache, shared, .. } = writer;
+    let RingWriter { ring, way, key_cache, shared, pool, .. } = writer;
     let (Some(sender), Some(shared)) = (way.known_sender(), shared) else { return Sent::NotTaken };
     let (ring, Sge { addr, length, lkey }) = (DirectRing::of(ring), send.sge);
     let Some(key) = shared.has_room(sender, &ring, length, send.imm) else { return Sent::NotTaken };
@@ -40,7 +40,10 @@ pub(crate) fn send_shared_prepared(
         bytes::gather_words(words, from.wrapping_add(at.into()), length.saturating_sub(at).min(room));
         Some(())
     };
-    let sent = if length <= SHORT {
+    let sent = if length > MAX_DIRECT as u32 {
+        let Some(pool) = pool else { return Sent::NotTaken };
+        shared.send_pooled(sender, &ring, pool, (from, length, send.imm), true)
+    } else if length <= SHORT {
         sender.send_shared(&ring, length, send.imm, fill, || shared.take(&ring))
     } else {
         send_long(sender, shared, &ring, send, fill)

@@ -1,13 +1,18 @@
 //! The initiator's side of a direct ring into a shared receive queue: messages that take a request there first.
 
 use std::hint::spin_loop;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::carrier::near::bytes;
 use crate::queues::direct::shared::{Board, Taker};
 use crate::queues::direct::{Message, Sender};
-use crate::queues::shared::{Memory, SrqWord, Word};
-use crate::shm::objects::{DirectRing, Host, SharedWords};
+use crate::queues::shared::{Memory, Object, SrqWord, Word, slot};
+use crate::rules::receive::Sge;
+use crate::shm::memory::prefetch;
+use crate::shm::objects::{DirectRing, HeldWords, Host, SharedWords};
 
 use super::LOOKS;
+use super::pooled::PoolWriter;
 use super::prepared::Prepared;
 
 /// The shared receive queue that a ring leads into.
@@ -15,6 +20,8 @@ use super::prepared::Prepared;
 pub(super) struct SharedWriter {
     words: SharedWords,
     taker: Taker,
+    /// The ring of requests: words of each, entries.
+    requests: (HeldWords, usize, u32),
     /// What the last message went by, for the next.
     pub(super) prepared: Option<Prepared>,
 }
@@ -27,7 +34,13 @@ impl SharedWriter {
         let board = Board::unpack(view.load(Word::Srq(srq, SrqWord::Board)))?;
         let words = host.hold_shared(srq, board)?;
         let taker = Taker::new(&words, srq, qp, board.slots);
-        Some(Self { words, taker, prepared: None })
+        let queue = Object::Srq(srq);
+        let (stride, capacity) = (view.receive_words(queue) as usize, view.capacity(queue));
+        let requests = host.hold(
+            host.offset(Word::Receive { queue, slot: 0, word: 0 })?,
+            stride.checked_mul(capacity as usize)?,
+        )?;
+        Some(Self { words, taker, requests: (requests, stride, capacity), prepared: None })
     }
 
     /// Whether [`send_shared_prepared`](super::send_shared_prepared) is worth a try.
@@ -85,9 +98,53 @@ impl SharedWriter {
         sender.send_shared_bytes(ring, bytes, imm, || self.take(ring))
     }
 
+    /// Writes a message whose payload, from this address on, goes to the pool, as [`SharedWriter::send`] one that
+    /// does not; `None` also where there is no room in the pool.
+    #[inline(never)]
+    pub(super) fn send_pooled(
+        &self,
+        sender: &mut Sender,
+        ring: &DirectRing<'_>,
+        pool: &mut PoolWriter,
+        (from, length, imm): (u64, u32, Option<u32>),
+        waits: bool,
+    ) -> Option<bool> {
+        if let Some(word) = self.request(self.taker.next(&self.words)).and_then(<[AtomicU64]>::first) {
+            prefetch(word);
+        }
+        let buffer = pool.take(sender.number(), length, waits)?;
+        bytes::gather_many(pool.payload(buffer)?, from, length);
+        let mut to = Sge::default();
+        // Before it is taken: its place may be another's at any time then.
+        let look = |count| to = self.request(count).map_or(Sge::default(), first_piece);
+        let sent = sender.send_shared_pooled(ring, buffer, length, imm, || {
+            self.taker.take(&self.words, || ring.is_open(), look)
+        });
+        match sent {
+            Some(_) => pool.goes_to(to),
+            None => pool.untake(),
+        }
+        sent
+    }
+
+    /// The words of a request.
+    #[inline(always)]
+    fn request(&self, count: u32) -> Option<&[AtomicU64]> {
+        let (requests, words, capacity) = &self.requests;
+        requests.get().get(words * slot(count, *capacity) as usize..)?.get(..*words)
+    }
+
     /// Takes a request for a message that is to be written at once.
     #[inline(always)]
     pub(super) fn take(&self, ring: &DirectRing<'_>) -> Option<u32> {
-        self.taker.take(&self.words, || ring.is_open())
+        self.taker.take(&self.words, || ring.is_open(), |_| ())
     }
+}
+
+/// The first piece of memory of a request with these words.
+#[inline(always)]
+fn first_piece(words: &[AtomicU64]) -> Sge {
+    let word = |n: usize| words.get(n).map_or(0, |word| word.load(Ordering::Relaxed));
+    let length_key = if word(1) > 0 { word(3) } else { 0 };
+    Sge { addr: word(2), length: length_key as u32, lkey: (length_key >> 32) as u32 }
 }

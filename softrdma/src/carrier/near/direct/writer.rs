@@ -51,7 +51,7 @@ pub(crate) struct RingWriter {
     in_vain: Option<u32>,
     segment: Arc<Segment>,
     /// The pool for longer messages.
-    pool: Option<PoolWriter>,
+    pub(super) pool: Option<Box<PoolWriter>>,
     /// What the last message went by, for the next; none of a ring into a shared receive queue.
     prepared: Option<Prepared>,
 }
@@ -191,7 +191,7 @@ pub(crate) fn move_older(
 /// Whether messages wait in the pool that [`move_older`] moves.
 #[inline(always)]
 pub(crate) fn has_older(writer: &mut Option<RingWriter>) -> bool {
-    writer.as_mut().and_then(|writer| writer.pool.as_mut()).is_some_and(PoolWriter::has_waiting)
+    writer.as_mut().and_then(|writer| writer.pool.as_mut()).is_some_and(|pool| pool.has_waiting())
 }
 
 /// Rings where that is asked for, with the own completion queue kept from then on.
@@ -263,7 +263,7 @@ fn send_to<const SHARED: bool>(
     let imm = (wr.opcode == Opcode::SendWithImm).then_some(wr.imm_or_key);
     let Some(target) = target else { return Sent::NotTaken };
     let is_long = length > MAX_DIRECT as u64;
-    if is_long && (SHARED || length > MAX_POOLED.into() || !find_pool(writer, target)) {
+    if is_long && (length > MAX_POOLED.into() || !find_pool(writer, target)) {
         return Sent::NotTaken;
     }
     let ring = DirectRing::of(&writer.ring);
@@ -326,10 +326,7 @@ fn send_to<const SHARED: bool>(
         *prepared = Prepared::new(target, &view, queues.cq, key, state);
     }
     if is_long {
-        let Some(send) = PlainSend::of(wr) else { return Sent::NotTaken };
-        let RingWriter { way, pool, key_cache, .. } = writer;
-        let (Some(sender), Some(pool)) = (way.known_sender(), pool) else { return Sent::NotTaken };
-        return match write_pooled(sender, &ring, pool, key_cache, endpoint, from.pd, &send, !is_own) {
+        return match send_pooled::<SHARED>(writer, out, !is_own) {
             Some(true) => Sent::Done(is_armed()),
             Some(false) => Sent::Unclear,
             None => Sent::NotTaken,
@@ -350,6 +347,25 @@ fn send_to<const SHARED: bool>(
         _ => matches!(Send::new(sender, message).step(&ring), Progress::Done(true)),
     };
     if is_there { Sent::Done(is_armed()) } else { Sent::Unclear }
+}
+
+/// The part of [`send`] for a message whose payload goes to the pool: as [`write_pooled`].
+#[inline(never)]
+fn send_pooled<const SHARED: bool>(
+    writer: &mut RingWriter,
+    out: &Outgoing<'_, '_>,
+    waits: bool,
+) -> Option<bool> {
+    let (Outgoing { endpoint, from, .. }, send) = (*out, PlainSend::of(out.wr)?);
+    let RingWriter { ring, way, pool, key_cache, shared, .. } = writer;
+    let (ring, sender, pool) = (DirectRing::of(ring), way.known_sender()?, pool.as_mut()?);
+    match shared {
+        Some(shared) if SHARED => {
+            let (from, _in_use) = source(key_cache, endpoint, from.pd, &send)?;
+            shared.send_pooled(sender, &ring, pool, (from, send.sge.length, send.imm), waits)
+        }
+        _ => write_pooled(sender, &ring, pool, key_cache, endpoint, from.pd, &send, waits),
+    }
 }
 
 /// Finds the pool that the target tells of, once; whether there is one.
