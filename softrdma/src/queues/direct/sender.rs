@@ -268,13 +268,27 @@ impl Sender {
         }
         fill(&mut words[1..], 0)?;
         let request = take()?;
+        Some(self.send_shared_short(memory, &mut words, bytes, imm, request))
+    }
+
+    /// The same, of a message that has this request, with what stands in its first slot behind the first word of
+    /// `words`.
+    #[inline(always)]
+    pub fn send_shared_short(
+        &mut self,
+        memory: &impl Memory,
+        words: &mut [u64; SHORT_WORDS],
+        bytes: u32,
+        imm: Option<u32>,
+        request: u32,
+    ) -> bool {
         words[0] = u64::from(self.number) | u64::from(request) << 32;
         if let Some(imm) = imm {
             words[SHORT_WORDS - 1] = imm.into();
         }
-        memory.store_all(slot_word(self.qp, self.slots, self.count, 1), &words);
+        memory.store_all(slot_word(self.qp, self.slots, self.count, 1), words);
         self.publish(memory, slots_of(bytes), bytes, flag(imm));
-        Some(self.look(memory))
+        self.look(memory)
     }
 
     /// As [`Sender::send_shared`], of a message whose payload is in this buffer of the pool.

@@ -145,6 +145,7 @@ fn packed(count: u32, by: u32) -> u64 {
 }
 
 /// Records who took a request, unless that or a later one is recorded in its place.
+#[inline(never)]
 fn record(memory: &impl Memory, srq: u32, slots: u32, count: u32, by: u32) {
     let word = record_at(srq, slots, count);
     for _ in 0..TRIES {

@@ -4,7 +4,7 @@ use crate::carrier::near::bytes;
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::started::Sent;
 use crate::carrier::wr::{PlainSend, Sge};
-use crate::queues::direct::{MAX_DIRECT, SHORT, Sender};
+use crate::queues::direct::{MAX_DIRECT, SHORT, SHORT_WORDS, Sender};
 use crate::rules::verbs::SendFlags;
 use crate::shm::objects::DirectRing;
 
@@ -35,18 +35,16 @@ pub(crate) fn send_shared_prepared(
         let (Some(_), Some(entry)) = (&in_use, entry) else { return Sent::NotTaken };
         from = entry.translate(addr);
     }
-    let fill = |words: &mut [u64], at: u32| {
-        let room = 8 * words.len() as u32;
-        bytes::gather_words(words, from.wrapping_add(at.into()), length.saturating_sub(at).min(room));
-        Some(())
-    };
     let sent = if length > MAX_DIRECT as u32 {
         let Some(pool) = pool else { return Sent::NotTaken };
         shared.send_pooled(sender, &ring, pool, (from, length, send.imm), true)
     } else if length <= SHORT {
-        sender.send_shared(&ring, length, send.imm, fill, || shared.take(&ring))
+        let mut words = [0; SHORT_WORDS];
+        bytes::gather_words(&mut words[1..], from, length);
+        let request = shared.take(&ring);
+        request.map(|request| sender.send_shared_short(&ring, &mut words, length, send.imm, request))
     } else {
-        send_long(sender, shared, &ring, send, fill)
+        send_long(sender, shared, &ring, send, from)
     };
     drop(in_use);
     match sent {
@@ -56,14 +54,20 @@ pub(crate) fn send_shared_prepared(
     }
 }
 
-/// A message of several slots.
+/// A message of several slots, whose bytes are there.
 #[inline(never)]
 fn send_long(
     sender: &mut Sender,
     shared: &SharedWriter,
     ring: &DirectRing<'_>,
     send: &PlainSend,
-    fill: impl FnMut(&mut [u64], u32) -> Option<()>,
+    from: u64,
 ) -> Option<bool> {
-    sender.send_shared(ring, send.sge.length, send.imm, fill, || shared.take(ring))
+    let length = send.sge.length;
+    let fill = |words: &mut [u64], at: u32| {
+        let room = 8 * words.len() as u32;
+        bytes::gather_words(words, from.wrapping_add(at.into()), length.saturating_sub(at).min(room));
+        Some(())
+    };
+    sender.send_shared(ring, length, send.imm, fill, || shared.take(ring))
 }
