@@ -184,7 +184,8 @@ pub fn is_scarce(srq: usize) -> bool {
     srq % 3 == 2
 }
 
-/// Requests that a shared receive queue holds: of some few, so that others have their places while messages wait.
+/// Requests that a shared receive queue holds: of some few, so that others have their places while messages
+/// wait.
 pub fn size_of(srq: usize) -> u32 {
     if srq.is_multiple_of(3) { 3 } else { 16 }
 }

@@ -271,8 +271,8 @@ impl Sender {
         Some(self.send_shared_short(memory, &mut words, bytes, imm, request))
     }
 
-    /// The same, of a message that has this request, with what stands in its first slot behind the first word of
-    /// `words`.
+    /// The same, of a message that has this request, with what stands in its first slot behind the first word
+    /// of `words`.
     #[inline(always)]
     pub fn send_shared_short(
         &mut self,

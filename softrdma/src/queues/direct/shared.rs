@@ -304,8 +304,8 @@ impl Taker {
     }
 
     /// Takes a request as [that](Taker::key_for) was found: its count. The message is to follow at once. `None`
-    /// where there is none any more, or it is to be taken the other way. `is_open`: the ring is, now. `look` looks
-    /// at a request with this count: at the one that was taken, last.
+    /// where there is none any more, or it is to be taken the other way. `is_open`: the ring is, now. `look`
+    /// looks at a request with this count: at the one that was taken, last.
     #[inline(always)]
     pub fn take(
         &self,

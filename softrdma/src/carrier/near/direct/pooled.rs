@@ -11,7 +11,7 @@ use crate::queues::direct::DirectWord;
 use crate::queues::receive::nth_in_ring;
 use crate::queues::shared::{Memory, Word};
 use crate::queues::transaction::LockError;
-use crate::rules::receive::{Next, ReceiveRequest, Sge};
+use crate::rules::receive::{Next, ReceiveRequest, Sge, Sges};
 use crate::shm::copy::Span;
 use crate::shm::memory::prefetch_to_write;
 use crate::shm::objects::{DirectRing, Host};
@@ -33,7 +33,8 @@ struct Waiting {
     number: u32,
     buffer: u32,
     bytes: u32,
-    /// Where its request has memory, if that is of a shared receive queue: it may be looked for in vain there later.
+    /// Where its request has memory, if that is of a shared receive queue: it may be looked for in vain there
+    /// later.
     to: Option<Sge>,
 }
 
@@ -223,13 +224,12 @@ impl PoolWriter {
         waiting: &Waiting,
     ) -> bool {
         let Some(payload) = self.words.payload(waiting.buffer) else { return false };
-        let receive = match waiting.to {
-            Some(sge) => ReceiveRequest { wr_id: 0, sges: std::iter::once(sge).collect() },
-            None => match nth_in_ring(memory, self.qp, waiting.number) {
-                Next::Request(receive) => receive,
-                _ => return false,
-            },
+        let next = match waiting.to {
+            Some(sge) => Sges::try_of(&[sge])
+                .map_or(Next::Empty, |sges| Next::Request(ReceiveRequest { wr_id: 0, sges })),
+            None => nth_in_ring(memory, self.qp, waiting.number),
         };
+        let Next::Request(receive) = next else { return false };
         let here = [Span { addr: payload.as_ptr() as u64, len: waiting.bytes.into() }];
         bytes::into_taken(endpoint, remote, &here, pd, &receive).is_ok()
     }

@@ -98,8 +98,8 @@ impl SharedWriter {
         sender.send_shared_bytes(ring, bytes, imm, || self.take(ring))
     }
 
-    /// Writes a message whose payload, from this address on, goes to the pool, as [`SharedWriter::send`] one that
-    /// does not; `None` also where there is no room in the pool.
+    /// Writes a message whose payload, from this address on, goes to the pool, as [`SharedWriter::send`] one
+    /// that does not; `None` also where there is no room in the pool.
     #[inline(never)]
     pub(super) fn send_pooled(
         &self,
