@@ -3,7 +3,7 @@
 //! The sender takes a request before it writes its message, by one exchange of [`SrqWord::Head`], and the
 //! message says which. So a request is one message's whichever way that goes, and what counts requests - the
 //! limit, a receiver that is not ready - counts them as ever. Who takes a request behind the queue's lock
-//! ([`claim`] (super::super::claim)) holds the others up meanwhile.
+//! ([`claim`](super::super::claim)) holds the others up meanwhile.
 //!
 //! | word | meaning | written by |
 //! |---|---|---|

@@ -62,8 +62,7 @@ impl SharedWriter {
         if has_room { self.taker.key_for(&self.words, bytes) } else { None }
     }
 
-    /// The same, after waiting for room in a ring that is full: see
-    /// [`await_room`](super::writer).
+    /// The same, after waiting for room in a ring that is full, as rings of other queue pairs do.
     pub(super) fn await_room(
         &mut self,
         sender: &mut Sender,
