@@ -175,3 +175,27 @@ fn a_sender_that_begins_anew_moves_what_it_left_in_the_pool() {
         assert!(waits_in_pool(&one, &other, 3));
     }
 }
+
+#[test]
+fn a_forked_child_that_ends_a_queue_pair_leaves_what_waits_for_the_parent_in_the_pool() {
+    let (_fabric, _nodes, one, other) = pair(near_apart, QpType::Rc);
+    waits_in_pool(&one, &other, 1);
+    for n in 0..8 {
+        other.receive(n, LONG * n as usize, LONG);
+    }
+    let send = |n: u64| {
+        one.memory.fill(0, &[n as u8 + 1; LONG]);
+        one.send(n, 0, LONG);
+        one.done(n);
+    };
+    (0..3).for_each(send);
+    let child = Child::run(|| {
+        let _ = other.qp.destroy();
+    });
+    assert_eq!(child.wait(), 0);
+    (3..8).for_each(send);
+    for n in 0..8 {
+        assert_eq!(other.done(n).byte_len as usize, LONG);
+        assert!(other.memory.bytes(LONG * n as usize, LONG) == [n as u8 + 1; LONG], "{n}");
+    }
+}

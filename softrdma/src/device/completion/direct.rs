@@ -35,10 +35,11 @@ impl CompletionQueue {
         }
     }
 
-    /// Closes the ring of a queue pair, and forgets the messages that nobody polled.
+    /// Closes the ring of a queue pair, and forgets the messages that nobody polled. In a forked child they are its
+    /// parent's.
     pub(in crate::device) fn remove_direct(&self, direct: &Direct) {
         let _ = self.close_direct(direct, 0);
-        self.reader().direct.remove(direct);
+        self.reader().direct.remove(direct, self.device.is_mine());
     }
 
     /// Whether messages may wait for this queue in rings, without anybody noticing but who polls.

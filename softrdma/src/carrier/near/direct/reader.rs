@@ -489,9 +489,9 @@ impl RingReaders {
         self.of(direct)?.take_early(endpoint)
     }
 
-    /// Forgets a ring, and the messages in it that nobody polled.
-    pub(crate) fn remove(&mut self, direct: &Direct) {
-        self.of(direct).into_iter().for_each(|ring| ring.forget_pooled());
+    /// Forgets a ring, and the messages in it that nobody polled, if they are this process's.
+    pub(crate) fn remove(&mut self, direct: &Direct, is_mine: bool) {
+        self.of(direct).into_iter().filter(|_| is_mine).for_each(|ring| ring.forget_pooled());
         self.all.retain(|ring| !std::ptr::eq(&*ring.direct, direct));
         self.first = 0;
     }
