@@ -258,10 +258,14 @@ impl CompletionQueue {
                     // Whoever sees to a queue pair that broke may need the queue.
                     break;
                 }
-            } else if self.take_own(own, 1, take) > 0 {
-                taken += 1;
             } else {
-                break;
+                let before = own.taken();
+                let count = self.take_own(own, 1, take);
+                // Where all that went were of queue pairs that ended, it is the turn of what waited for them.
+                if count == 0 && own.taken() == before {
+                    break;
+                }
+                taken += count;
             }
             rounds = rounds.saturating_sub(1);
             if taken == max || rounds == 0 {

@@ -69,7 +69,7 @@ pub mod memory;
 pub mod named;
 pub mod objects;
 pub(crate) mod pages;
-pub(crate) mod pool;
+pub mod pool;
 pub(crate) mod room;
 mod sealed;
 pub mod segment;

@@ -142,3 +142,24 @@ fn a_message_of_the_ring_is_not_flushed_though_its_queue_pair_failed_behind_a_pe
     let expected = expected.chain([3, 4, 5, 6].map(|n| (n, Status::WrFlushErr)));
     assert_eq!(done, expected.chain([(9, Status::LocProtErr)]).collect::<Vec<_>>());
 }
+
+/// A message comes behind the own completions that were there before it, also where these went with their queue
+/// pair: a poll that found nothing would have a program go to sleep.
+#[test]
+fn a_message_is_found_by_one_poll_though_its_sender_ended() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let cq = node.cq(64, None, 1);
+    let [one, other] = [0, 1].map(|_| node.deep_end(QpType::Rc, &cq, 16));
+    connect_ends(&one, &other);
+    for n in 0..2 {
+        other.receive(n, 0, 8);
+        one.send(n, 0, 8);
+        for _ in 0..2 * (1 - n) {
+            one.poll();
+        }
+    }
+    one.qp.destroy().unwrap();
+    let found = other.try_poll().map(|completion| (completion.wr_id, completion.qp_num, completion.status));
+    assert_eq!(found, Some((1, other.qp.qp_num(), Status::Success)));
+}

@@ -539,3 +539,34 @@ fn messages_that_others_spoil_land_in_no_memory_that_is_closed() {
         }
     }
 }
+
+/// An older message waits in the pool for its receiver, and its key is being changed when a younger request
+/// comes: that is not carried out before.
+#[test]
+fn a_younger_request_waits_for_an_older_message_that_cannot_be_moved_now() {
+    let scene = scene(false, Some(0));
+    let open_addr = scene.memory.addr(OPEN);
+    let outcome = || loop {
+        if let Some(completion) = scene.other.try_poll() {
+            break completion.status;
+        }
+    };
+    let buffer = Sge { addr: scene.memory.addr(LOCAL), length: 4000, lkey: scene.keys[2] };
+    // The first one shows the pool.
+    for n in 0..2 {
+        scene.memory.fill(LOCAL, &[0; 3000]);
+        scene.end.qp.post_receive(n, &[buffer]).unwrap();
+        scene.other.send(n, 0, 3000);
+        assert_eq!(if n == 0 { scene.outcome() } else { outcome() }, Status::Success);
+        while n == 0 && scene.end.try_poll().is_none() {}
+    }
+    assert!(scene.memory.bytes(LOCAL, 3000) == [0; 3000], "the second one waits");
+    let tag = &scene.entry(scene.keys[2])[TAG];
+    tag.fetch_xor(1, Ordering::Relaxed);
+    scene.other.remote(3, Opcode::RdmaWrite, 0, 8, (open_addr, scene.keys[0]));
+    assert_eq!(outcome(), Status::RetryExcErr);
+    assert!(scene.memory.bytes(OPEN, 8) == [CONTENT[OPEN / PAGE]; 8]);
+    tag.fetch_xor(1, Ordering::Relaxed);
+    assert_eq!(scene.end.poll().status, Status::Success);
+    assert!(scene.memory.bytes(LOCAL, 3000) == [SENT; 3000]);
+}

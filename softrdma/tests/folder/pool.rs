@@ -1,10 +1,22 @@
 //! Payload that waits in a pool until its receiver polls, when an end of the connection goes, or its memory.
 
-use softrdma::rules::verbs::{QpState, QpType, Status};
+use std::sync::atomic::Ordering;
+
+use softrdma::queues::direct::DirectWord;
+use softrdma::queues::shared::{Memory as _, Object, Word};
+use softrdma::rules::receive::Sge;
+use softrdma::rules::verbs::{Opcode, QpState, QpType, Status};
+use softrdma::shm::objects::HeldWords;
+use softrdma::shm::pool::BUFFERS;
 use softrdma_testing::device::*;
 use softrdma_testing::fabric::{near, near_apart, pair};
+use softrdma_testing::holes::{PAGE, Pages};
 
 const LONG: usize = 3000;
+/// Words from one buffer's state to the next one's, and states (`softrdma/src/shm/pool.rs`).
+const LINE_WORDS: usize = 8;
+const WAITS: u64 = 1;
+const MOVING: u64 = 3;
 
 /// Whether connections have rings, and pools: not in the folder of a group.
 fn have_pools() -> bool {
@@ -89,7 +101,7 @@ fn a_message_of_the_pool_fails_where_the_memory_of_its_request_is_gone() {
     waits_in_pool(&one, &other, 1);
     let memory = Buffer::new(LONG);
     let region = there.device.register(there.pd, memory.addr(0), LONG as u64, memory.addr(0), ALL).unwrap();
-    let sge = softrdma::rules::receive::Sge { addr: memory.addr(0), length: LONG as u32, lkey: region.lkey };
+    let sge = Sge { addr: memory.addr(0), length: LONG as u32, lkey: region.lkey };
     other.qp.post_receive(1, &[sge]).unwrap();
     one.send(1, 0, LONG);
     one.done(1);
@@ -98,4 +110,98 @@ fn a_message_of_the_pool_fails_where_the_memory_of_its_request_is_gone() {
     let expected = if have_pools() { Status::LocProtErr } else { Status::Success };
     assert_eq!((failed.wr_id, failed.status), (1, expected));
     assert!(memory.bytes(0, LONG) == [0; LONG] || !have_pools());
+}
+
+#[test]
+fn a_younger_message_comes_behind_all_older_ones_that_can_be_moved() {
+    for carrier in [near, near_apart] {
+        let (_fabric, [_, there], one, other) = pair(carrier, QpType::Rc);
+        let pages = Pages::new(2);
+        let region = there.device.register(there.pd, pages.0, 2 * PAGE, pages.0, ALL).unwrap();
+        let place = |page: u64| Sge { addr: pages.0 + page * PAGE, length: LONG as u32, lkey: region.lkey };
+        // The first one shows the pool.
+        for page in [0, 0, 1] {
+            other.qp.post_receive(page, &[place(page)]).unwrap();
+        }
+        one.send(0, 0, LONG);
+        one.done(0);
+        other.done(0);
+        one.memory.fill(0, &[7; LONG]);
+        (0..2).for_each(|n| one.send(n, 0, LONG));
+        for n in 0..2 {
+            one.done(n);
+        }
+        pages.protect(0, libc::PROT_READ);
+        one.remote(2, Opcode::RdmaRead, 16 << 10, LONG, (pages.0 + PAGE, region.rkey));
+        one.done(2);
+        assert!(one.memory.bytes(16 << 10, LONG) == [7; LONG]);
+        pages.protect(0, libc::PROT_READ | libc::PROT_WRITE);
+        for n in 0..2 {
+            other.done(n);
+        }
+    }
+}
+
+/// The states of the buffers in the pool for what comes to queue pair 0 of the device in slot 0.
+fn states(folder: &Folder) -> HeldWords {
+    let view = folder.view();
+    // Where its ring is, in lines, stands beside the XRC domain.
+    let packed = view.load(Word::Attribute { object: Object::Qp(0), word: 4 }) >> 32;
+    let ring = (packed & 0xfff_ffff) << 6;
+    let pool = view.hold(ring + 8 * DirectWord::Pool as u64, 1).unwrap().get()[0].load(Ordering::Relaxed);
+    assert_ne!(pool, 0);
+    view.hold(pool, BUFFERS as usize * LINE_WORDS).unwrap()
+}
+
+#[test]
+fn a_sender_that_begins_anew_moves_what_it_left_in_the_pool() {
+    for dies in [false, true] {
+        let folder = Folder::new();
+        let (there, here) = (Node::new(&folder), Node::new(&folder));
+        let (one, other) = (here.end(QpType::Rc), there.end(QpType::Rc));
+        connect(&one.qp, &other.qp);
+        assert!(!waits_in_pool(&one, &other, 1));
+        other.memory.fill(0, &[0; LONG]);
+        one.memory.fill(0, &[2; LONG]);
+        other.receive(2, 0, LONG);
+        one.send(2, 0, LONG);
+        one.done(2);
+        set_state(&one.qp, QpState::Reset);
+        if dies {
+            // As if it had been about to move it itself.
+            let words = states(&folder);
+            let state = words.get().iter().step_by(LINE_WORDS).find(|word| word.load(Ordering::Relaxed) != 0);
+            state.unwrap().fetch_add(MOVING - WAITS, Ordering::Relaxed);
+        }
+        bring_up(&one.qp, &attributes(other.qp.qp_num()), QpState::Rts);
+        one.remote(3, Opcode::RdmaRead, 16 << 10, LONG, (other.memory.addr(0), other.region.rkey));
+        one.done(3);
+        assert!(one.memory.bytes(16 << 10, LONG) == [2; LONG]);
+        other.done(2);
+        assert!(waits_in_pool(&one, &other, 3));
+    }
+}
+
+#[test]
+fn a_forked_child_that_ends_a_queue_pair_leaves_what_waits_for_the_parent_in_the_pool() {
+    let (_fabric, _nodes, one, other) = pair(near_apart, QpType::Rc);
+    waits_in_pool(&one, &other, 1);
+    for n in 0..8 {
+        other.receive(n, LONG * n as usize, LONG);
+    }
+    let send = |n: u64| {
+        one.memory.fill(0, &[n as u8 + 1; LONG]);
+        one.send(n, 0, LONG);
+        one.done(n);
+    };
+    (0..3).for_each(send);
+    let child = Child::run(|| {
+        let _ = other.qp.destroy();
+    });
+    assert_eq!(child.wait(), 0);
+    (3..8).for_each(send);
+    for n in 0..8 {
+        assert_eq!(other.done(n).byte_len as usize, LONG);
+        assert!(other.memory.bytes(LONG * n as usize, LONG) == [n as u8 + 1; LONG], "{n}");
+    }
 }

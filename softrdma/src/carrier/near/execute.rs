@@ -193,7 +193,7 @@ impl Call<'_, '_> {
         }
         let outcome = match (target.attributes, target.queues) {
             (Some(attributes), Some(queues)) => {
-                move_older(writer, self.out.endpoint, remote, &view, attributes.receive_pd)?;
+                move_older(writer, self.out.endpoint, target, &view, attributes.receive_pd)?;
                 let pd = target.xrc.map(|xrc| xrc.pd);
                 self.respond(remote, &view, &mut operation, target.qp_num, &attributes, queues, pd)?
             }

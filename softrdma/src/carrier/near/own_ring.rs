@@ -222,6 +222,12 @@ impl OwnReader {
         true
     }
 
+    /// How many were taken, with those of queue pairs that ended.
+    #[inline(always)]
+    pub(crate) fn taken(&self) -> u32 {
+        self.head
+    }
+
     /// Takes the oldest completion.
     #[inline(always)]
     pub(crate) fn take(&mut self) -> Option<Completion> {

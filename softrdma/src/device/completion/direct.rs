@@ -35,9 +35,10 @@ impl CompletionQueue {
         }
     }
 
-    /// Forgets the messages of a ring that was closed which nobody polled.
+    /// Forgets the messages of a ring that was closed which nobody polled. In a forked child they are its
+    /// parent's.
     pub(in crate::device) fn remove_direct(&self, direct: &Direct) {
-        self.reader().direct.remove(direct);
+        self.reader().direct.remove(direct, self.device.is_mine());
     }
 
     /// Whether messages may wait for this queue in rings, without anybody noticing but who polls.

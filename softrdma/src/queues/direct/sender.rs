@@ -3,8 +3,8 @@
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use super::{
-    DirectWord, End, FIRST, IMM, MAX_DIRECT, MAX_POOLED, MIDST, MIN_SLOTS, MORE, Messages, POOLED, SHORT,
-    SHORT_WORDS, SLOT_WORDS, START, at, reached, slot_word, slots_of,
+    Arrived, DirectWord, End, FIRST, IMM, MAX_DIRECT, MAX_POOLED, MIDST, MIN_SLOTS, MORE, Messages, POOLED,
+    SHORT, SHORT_WORDS, SLOT_WORDS, START, at, reached, slot_word, slots_of,
 };
 use crate::queues::deliver::entry_word;
 use crate::queues::shared::Memory;
@@ -73,6 +73,13 @@ impl Sender {
         let credit = u64::from(number);
         let (most, count, key, quick, quick_bytes, light) = (messages.most, messages.count, 0, 0, 0, NO_END);
         Some(Self { qp, slots, most, count, taken, number, credit, key, quick, quick_bytes, light })
+    }
+
+    /// The messages of a ring that its owner has not taken, oldest first, and a few that it has. For who goes
+    /// on there.
+    pub fn untaken<M: Memory>(memory: &M, qp: u32, slots: u32) -> impl Iterator<Item = Arrived> + use<'_, M> {
+        let mut messages = Messages::new(qp, slots, memory.load(at(qp, DirectWord::Taken)) as u32);
+        (0..slots).map_while(move |_| messages.next(memory))
     }
 
     /// As [`Sender::has_room`] for at most [`SHORT`] bytes, but that the ring may be closed: who sends looks at

@@ -83,6 +83,12 @@ impl Way {
         self.knows = Knows::Head;
     }
 
+    /// Number of the last message that went by the ring.
+    #[must_use]
+    pub fn last(&self) -> u32 {
+        self.sender.number.wrapping_sub(1)
+    }
+
     /// [`Sender::is_open`]
     #[must_use]
     pub fn is_open(&self, memory: &impl Memory) -> bool {

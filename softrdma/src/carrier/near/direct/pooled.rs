@@ -7,8 +7,9 @@ use ironverbs_os::growth::try_box;
 use crate::carrier::near::bytes;
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::peers::Remote;
-use crate::queues::direct::DirectWord;
+use crate::queues::direct::{DirectWord, Sender};
 use crate::queues::receive::nth_in_ring;
+use crate::queues::respond::MoveError;
 use crate::queues::shared::{Memory, Word};
 use crate::queues::transaction::LockError;
 use crate::rules::receive::{Next, ReceiveRequest, Sge, Sges};
@@ -33,6 +34,7 @@ struct Waiting {
     number: u32,
     buffer: u32,
     bytes: u32,
+    solicited: bool,
     /// Where its request has memory, if that is of a shared receive queue: it may be looked for in vain there
     /// later.
     to: Option<Sge>,
@@ -51,12 +53,19 @@ pub(super) struct PoolWriter {
     likely: u32,
     /// The first message when room was looked for in vain: its owner does not poll.
     in_vain: Option<u32>,
+    /// Messages were moved here while their owner may have polled in vain; whether one of them is solicited.
+    moved: Option<bool>,
 }
 
 impl PoolWriter {
-    /// For the pool that a ring tells of, if it does.
+    /// For the pool that a ring of so many slots tells of, if it does.
     #[cold]
-    pub(super) fn find(host: &Host, ring: &DirectRing<'_>, qp: u32) -> Option<Box<Self>> {
+    pub(super) fn find(
+        host: &Host,
+        ring: &DirectRing<'_>,
+        qp: u32,
+        taken_over: Option<u32>,
+    ) -> Option<Box<Self>> {
         let at = ring.load(Word::Direct { qp, word: DirectWord::Pool as u32 });
         let hold = || PoolWords::hold(host, at);
         let words = (at != 0).then(hold)?.or_else(|| {
@@ -64,7 +73,36 @@ impl PoolWriter {
             hold()
         })?;
         let waiting = [Waiting::default(); MOST as usize];
-        try_box(Self { words, qp, waiting, first: 0, next: 0, likely: 0, in_vain: None }).ok()
+        let (first, next, likely) = (0, 0, 0);
+        let mut found =
+            try_box(Self { words, qp, waiting, first, next, likely, in_vain: None, moved: None }).ok()?;
+        if let Some(slots) = taken_over {
+            found.take_over(ring, slots);
+        }
+        Some(found)
+    }
+
+    /// Messages of whoever wrote to the ring before wait in the pool: a queue pair that was reset since, or one
+    /// of another process, which may have died over moving one.
+    fn take_over(&mut self, ring: &DirectRing<'_>, slots: u32) {
+        for message in Sender::untaken(ring, self.qp, slots) {
+            let Some(buffer) = message.pooled else { continue };
+            let Some(word) = self.words.state(buffer) else { continue };
+            let (number, bytes, to) = (message.number, message.bytes, None);
+            let tag = Tag::new(self.qp, number);
+            end(word, tag, false);
+            if !is_over(word, tag) && self.next < MOST {
+                self.note(Waiting { number, buffer, bytes, solicited: true, to });
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn note(&mut self, waiting: Waiting) {
+        if let Some(place) = self.waiting.get_mut((self.next % MOST) as usize) {
+            *place = waiting;
+            self.next = self.next.wrapping_add(1);
+        }
     }
 
     /// The oldest message that waits.
@@ -98,13 +136,12 @@ impl PoolWriter {
     /// Takes a buffer for the message with this number, and notes that it waits there with so many bytes. Waits
     /// for one a moment as long as the owner takes messages, if `waits`.
     #[inline(always)]
-    pub(super) fn take(&mut self, number: u32, bytes: u32, waits: bool) -> Option<u32> {
+    pub(super) fn take(&mut self, number: u32, bytes: u32, solicited: bool, waits: bool) -> Option<u32> {
         let buffer = match self.find_free(number) {
             None if waits => self.await_free(number)?,
             found => found?,
         };
-        *self.waiting.get_mut((self.next % MOST) as usize)? = Waiting { number, buffer, bytes, to: None };
-        self.next = self.next.wrapping_add(1);
+        self.note(Waiting { number, buffer, bytes, solicited, to: None });
         Some(buffer)
     }
 
@@ -153,29 +190,32 @@ impl PoolWriter {
         }
     }
 
-    /// The message for which the last buffer was taken does not go this way.
+    /// The message with this number, for which the last buffer was taken, does not go this way.
     #[cold]
-    pub(super) fn untake(&mut self) {
-        self.take_back();
+    pub(super) fn untake(&mut self, number: u32) {
+        self.take_back(number);
         self.next = self.next.wrapping_sub(1);
     }
 
-    /// The last message came after the end of the ring, and goes another way.
+    /// The message with this number, the last one, came after the end of the ring, and goes another way. Its
+    /// payload may be in the ring: the buffer that was taken last is an older message's then.
     #[cold]
-    pub(super) fn take_back(&self) {
+    pub(super) fn take_back(&self, number: u32) {
         let last = self.next.wrapping_sub(1);
-        if let Some(Waiting { number, buffer, .. }) = self.waiting.get((last % MOST) as usize)
-            && let Some(word) = self.words.state(*buffer)
+        if let Some(waiting) = self.waiting.get((last % MOST) as usize).filter(|last| last.number == number)
+            && let Some(word) = self.words.state(waiting.buffer)
         {
-            give_back(word, Tag::new(self.qp, *number));
+            give_back(word, Tag::new(self.qp, number));
         }
     }
 
     /// Moves the payload of all messages that wait to their receive requests, behind the lock of the target:
-    /// what follows is moved there at once, and must not be there before. `pd`: the domain of the requests.
+    /// what follows is moved there at once, and must not be there before. `pd`: the domain of the requests. Its
+    /// owner may be to be woken then, however it ends: [`PoolWriter::was_moved`].
     ///
     /// # Errors
-    /// [`LockError::Held`]: the owner moves one just now, and does not go on.
+    /// [`LockError::Held`]: the owner moves one just now, and does not go on. [`LockError::Busy`]: one could
+    /// not be moved now, and may be later.
     #[cold]
     #[inline(never)]
     pub(super) fn move_all(
@@ -186,7 +226,8 @@ impl PoolWriter {
         pd: u32,
     ) -> Result<(), LockError> {
         self.forget_over();
-        while let Some(waiting) = self.oldest().copied() {
+        for count in (0..self.next.wrapping_sub(self.first)).map(|n| self.first.wrapping_add(n)) {
+            let Some(waiting) = self.waiting.get((count % MOST) as usize).copied() else { break };
             let tag = Tag::new(self.qp, waiting.number);
             let Some(word) = self.words.state(waiting.buffer) else { return Ok(()) };
             let mut looks = 0;
@@ -203,16 +244,26 @@ impl PoolWriter {
                 Begun::Over => {}
                 Begun::Owners => return Err(LockError::Held),
                 Begun::Mine => {
-                    let is_moved = self.move_one(endpoint, remote, memory, pd, &waiting);
-                    end(word, tag, is_moved);
-                    if !is_moved {
-                        return Ok(());
+                    let moved = self.move_one(endpoint, remote, memory, pd, &waiting);
+                    end(word, tag, moved.is_ok());
+                    self.moved = Some(self.moved.unwrap_or(false) | waiting.solicited);
+                    // Where it is wrong itself, its owner finds out, and those behind it are moved all the
+                    // same.
+                    if moved == Err(MoveError::Gone) {
+                        return Err(LockError::Busy);
                     }
                 }
             }
-            self.forget_over();
         }
+        self.forget_over();
         Ok(())
+    }
+
+    /// Whether messages were moved here since this was asked last, and one of them is solicited. While that was
+    /// done their owner found none, and may have gone to sleep.
+    #[inline(always)]
+    pub(super) fn was_moved(&mut self) -> Option<bool> {
+        self.moved.take()
     }
 
     fn move_one(
@@ -222,15 +273,45 @@ impl PoolWriter {
         memory: &impl Memory,
         pd: u32,
         waiting: &Waiting,
-    ) -> bool {
-        let Some(payload) = self.words.payload(waiting.buffer) else { return false };
+    ) -> Result<(), MoveError> {
+        let payload = self.words.payload(waiting.buffer).ok_or(MoveError::Target)?;
         let next = match waiting.to {
             Some(sge) => Sges::try_of(&[sge])
                 .map_or(Next::Empty, |sges| Next::Request(ReceiveRequest { wr_id: 0, sges })),
             None => nth_in_ring(memory, self.qp, waiting.number),
         };
-        let Next::Request(receive) = next else { return false };
+        let Next::Request(receive) = next else { return Err(MoveError::Target) };
         let here = [Span { addr: payload.as_ptr() as u64, len: waiting.bytes.into() }];
-        bytes::into_taken(endpoint, remote, &here, pd, &receive).is_ok()
+        bytes::into_taken(endpoint, remote, &here, pd, &receive)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::shm::bounce::Copying;
+    use crate::shm::folder::Config;
+    use crate::shm::pool::{POOL_BYTES, Taken, take};
+    use crate::shm::testing::TestDir;
+
+    #[test]
+    fn a_message_without_a_buffer_gives_none_back() {
+        let dir = TestDir::new("pooled");
+        let config = Config { path: dir.path().join("f"), group: None };
+        let endpoint = Endpoint::open(&config, Copying::Auto).unwrap();
+        let at = endpoint.segment.alloc(POOL_BYTES, 64).unwrap().offset;
+        let words = PoolWords::hold(&endpoint.own, at).unwrap();
+        let waiting = [Waiting::default(); MOST as usize];
+        let mut pool =
+            PoolWriter { words, qp: 7, waiting, first: 0, next: 0, likely: 0, in_vain: None, moved: None };
+        for number in [3, 4] {
+            assert_eq!(pool.take(number, 300, false, false), Some(number - 3));
+        }
+        // The message with the next number is short.
+        pool.take_back(5);
+        let taken = |n: u32| take(pool.words.state(n).unwrap(), Tag::new(7, 3 + n), || true);
+        assert_eq!(taken(0), Taken::Whole);
+        pool.take_back(4);
+        assert_eq!(taken(1), Taken::Nothing);
     }
 }

@@ -541,10 +541,12 @@ impl RingReaders {
         self.of(direct)?.take_early(endpoint)
     }
 
-    /// Forgets a ring, and the messages in it that nobody polled.
-    pub(crate) fn remove(&mut self, direct: &Direct) {
+    /// Forgets a ring, and the messages in it that nobody polled, if they are this process's.
+    pub(crate) fn remove(&mut self, direct: &Direct, is_mine: bool) {
         if let Some(reader) = self.of(direct) {
-            reader.forget_pooled();
+            if is_mine {
+                reader.forget_pooled();
+            }
             if let Some(shared) = &reader.shared {
                 let ring = DirectRing::of(&reader.ring);
                 reader.receiver.each_request(&ring, |request| shared.finish(request));

@@ -37,7 +37,7 @@ pub(crate) fn send_shared_prepared(
     }
     let sent = if length > MAX_DIRECT as u32 {
         let Some(pool) = pool else { return Sent::NotTaken };
-        shared.send_pooled(sender, &ring, pool, (from, length, send.imm), true)
+        shared.send_pooled(sender, &ring, pool, (send, from), true)
     } else if length <= SHORT {
         let mut words = [0; SHORT_WORDS];
         bytes::gather_words(&mut words[1..], from, length);

@@ -4,10 +4,12 @@ use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::carrier::near::bytes;
+use crate::carrier::wr::PlainSend;
 use crate::queues::direct::shared::{Board, Taker};
 use crate::queues::direct::{Message, Sender};
 use crate::queues::shared::{Memory, Object, SrqWord, Word, slot};
 use crate::rules::receive::Sge;
+use crate::rules::verbs::SendFlags;
 use crate::shm::memory::prefetch;
 use crate::shm::objects::{DirectRing, HeldWords, Host, SharedWords};
 
@@ -105,23 +107,25 @@ impl SharedWriter {
         sender: &mut Sender,
         ring: &DirectRing<'_>,
         pool: &mut PoolWriter,
-        (from, length, imm): (u64, u32, Option<u32>),
+        (send, from): (&PlainSend, u64),
         waits: bool,
     ) -> Option<bool> {
         if let Some(word) = self.request(self.taker.next(&self.words)).and_then(<[AtomicU64]>::first) {
             prefetch(word);
         }
-        let buffer = pool.take(sender.number(), length, waits)?;
+        let (number, length, solicited) =
+            (sender.number(), send.sge.length, send.flags.has(SendFlags::SOLICITED));
+        let buffer = pool.take(number, length, solicited, waits)?;
         bytes::gather_many(pool.payload(buffer)?, from, length);
         let mut to = Sge::default();
         // Before it is taken: its place may be another's at any time then.
         let look = |count| to = self.request(count).map_or(Sge::default(), first_piece);
-        let sent = sender.send_shared_pooled(ring, buffer, length, imm, || {
+        let sent = sender.send_shared_pooled(ring, buffer, length, send.imm, || {
             self.taker.take(&self.words, || ring.is_open(), look)
         });
         match sent {
             Some(_) => pool.goes_to(to),
-            None => pool.untake(),
+            None => pool.untake(number),
         }
         sent
     }

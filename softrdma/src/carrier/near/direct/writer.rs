@@ -6,13 +6,13 @@
 
 use std::hint::spin_loop;
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
 use crate::carrier::near::attributes::Place;
 use crate::carrier::near::bytes::{self, Gathered};
 use crate::carrier::near::completion_order::CompletionOrder;
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::key_cache::KeyCache;
-use crate::carrier::near::peers::Remote;
 use crate::carrier::near::target::Target;
 use crate::carrier::outgoing::Outgoing;
 use crate::carrier::started::Sent;
@@ -83,8 +83,15 @@ impl RingWriter {
         if !ring.sign(segment.owner(), &*segment) {
             return None;
         }
-        let (way, key_cache) = (Way::new(sender), KeyCache::default());
-        let (in_vain, pool, prepared) = (None, None, None);
+        let (mut way, key_cache) = (Way::new(sender), KeyCache::default());
+        let (in_vain, prepared) = (None, None);
+        // What comes next is not to be there before what waits in it. Of a shared receive queue nobody else
+        // than who took them knows the requests.
+        let taken_over = shared.is_none().then_some(place.slots);
+        let pool = PoolWriter::find(host, &ring, target.qp, taken_over);
+        if pool.is_some() {
+            way.has_pool();
+        }
         Some(Self { place, ring: words, way, shared, key_cache, in_vain, segment, pool, prepared })
     }
 
@@ -170,7 +177,7 @@ pub(crate) fn left(writer: &mut Option<RingWriter>) {
 }
 
 /// Before a message goes another way, behind the lock of the queue pair, and is moved at once: moves older ones
-/// that wait in the pool, whose requests are of this domain.
+/// that wait in the pool, whose requests are of this domain. `view`: of the target.
 ///
 /// # Errors
 /// As those of [`PoolWriter::move_all`].
@@ -178,13 +185,28 @@ pub(crate) fn left(writer: &mut Option<RingWriter>) {
 pub(crate) fn move_older(
     writer: &mut Option<RingWriter>,
     endpoint: &Endpoint,
-    remote: &Remote,
-    memory: &impl Memory,
+    target: &Target,
+    view: &View<'_>,
     pd: u32,
 ) -> Result<(), LockError> {
-    match writer.as_mut().and_then(|writer| writer.pool.as_mut()) {
-        Some(pool) => pool.move_all(endpoint, remote, memory, pd),
-        None => Ok(()),
+    let Some(pool) = writer.as_mut().and_then(|writer| writer.pool.as_mut()) else { return Ok(()) };
+    let moved = pool.move_all(endpoint, &target.remote, view, pd);
+    if let Some(solicited) = pool.was_moved() {
+        wake_who_polled(target, view, solicited);
+    }
+    moved
+}
+
+/// Wakes the owner of messages that were moved here, if it polled meanwhile, in vain, and went to sleep.
+#[cold]
+fn wake_who_polled(target: &Target, view: &View<'_>, solicited: bool) {
+    let Some(cq) = target.queues.map(|queues| queues.cq) else { return };
+    // It arms the queue and then looks for messages.
+    fence(Ordering::SeqCst);
+    let armed = view.load(Word::Cq(cq, CqWord::Armed));
+    if Armed::rings(armed, Status::Success, solicited) || !view.is_current(Object::Cq(cq)) {
+        // The own completions of what it is woken for were there before.
+        wake(target, solicited, &CompletionOrder::new(None));
     }
 }
 
@@ -362,7 +384,7 @@ fn send_pooled<const SHARED: bool>(
     match shared {
         Some(shared) if SHARED => {
             let (from, _in_use) = source(key_cache, endpoint, from.pd, &send)?;
-            shared.send_pooled(sender, &ring, pool, (from, send.sge.length, send.imm), waits)
+            shared.send_pooled(sender, &ring, pool, (&send, from), waits)
         }
         _ => write_pooled(sender, &ring, pool, key_cache, endpoint, from.pd, &send, waits),
     }
@@ -372,7 +394,9 @@ fn send_pooled<const SHARED: bool>(
 #[inline(always)]
 fn find_pool(writer: &mut RingWriter, target: &Target) -> bool {
     if writer.pool.is_none() {
-        writer.pool = PoolWriter::find(&target.remote.host, &DirectRing::of(&writer.ring), target.qp);
+        let host = &target.remote.host;
+        // Whoever was there before had none, either.
+        writer.pool = PoolWriter::find(host, &DirectRing::of(&writer.ring), target.qp, None);
         if writer.pool.is_some() {
             writer.way.has_pool();
         }
@@ -413,7 +437,8 @@ fn write_pooled(
 ) -> Option<bool> {
     let length = send.sge.length;
     let (from, _in_use) = source(key_cache, endpoint, pd, send)?;
-    let buffer = pool.take(sender.number(), length, waits)?;
+    let solicited = send.flags.has(SendFlags::SOLICITED);
+    let buffer = pool.take(sender.number(), length, solicited, waits)?;
     bytes::gather_many(pool.payload(buffer)?, from, length);
     Some(sender.send_pooled(ring, buffer, length, send.imm))
 }
@@ -517,18 +542,18 @@ pub(crate) fn was_delivered(writer: &mut Option<RingWriter>, target: Option<&Tar
     let (writer, target) = (writer.take()?, target?);
     let ring = DirectRing::of(&writer.ring);
     let (view, qp) = (target.remote.host.with(&target.held), Object::Qp(target.qp));
-    match acquire(&view, qp) {
-        Ok(()) => {}
-        // The queue pair has ended, and its ring with it.
-        Err(LockError::Gone) => return writer.way.was_delivered(&ring),
-        Err(_) => return None,
-    }
+    let locked = acquire(&view, qp);
     let was_delivered = writer.way.was_delivered(&ring);
     if was_delivered == Some(false)
         && let Some(pool) = &writer.pool
     {
-        pool.take_back();
+        pool.take_back(writer.way.last());
     }
-    view.unlock(qp);
+    match locked {
+        Ok(()) => view.unlock(qp),
+        // The queue pair has ended, and its ring with it.
+        Err(LockError::Gone) => return was_delivered,
+        Err(_) => return None,
+    };
     was_delivered.or_else(|| (!target.remote.lives()).then_some(false))
 }
