@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use softrdma::device::{Channel, Copying};
 use softrdma::queues::direct::DirectWord;
 use softrdma::queues::shared::{Memory as _, Object, Word};
 use softrdma::rules::receive::Sge;
@@ -10,6 +11,7 @@ use softrdma::shm::objects::HeldWords;
 use softrdma::shm::pool::BUFFERS;
 use softrdma_testing::device::*;
 use softrdma_testing::fabric::{near, near_apart, pair};
+use softrdma_testing::filter::hold_at_direct_copies;
 use softrdma_testing::holes::{PAGE, Pages};
 
 const LONG: usize = 3000;
@@ -204,4 +206,40 @@ fn a_forked_child_that_ends_a_queue_pair_leaves_what_waits_for_the_parent_in_the
         assert_eq!(other.done(n).byte_len as usize, LONG);
         assert!(other.memory.bytes(LONG * n as usize, LONG) == [n as u8 + 1; LONG], "{n}");
     }
+}
+
+/// While its sender moves a message it is not there for who polls, and it is there afterwards without another coming.
+#[test]
+fn who_polled_while_a_message_was_moved_is_woken_for_it() {
+    if copying() != Copying::Auto {
+        return;
+    }
+    let fabric = near_apart();
+    let [here, there] = fabric.pair();
+    let channel = Channel::new(&there.device).unwrap();
+    let (one, other) =
+        (here.end(QpType::Rc), there.deep_end(QpType::Rc, &there.cq(64, Some(&channel), 1), 16));
+    connect_ends(&one, &other);
+    waits_in_pool(&one, &other, 1);
+    other.receive(2, 0, LONG);
+    one.send(2, 0, LONG);
+    one.done(2);
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            tell.send(hold_at_direct_copies()).unwrap();
+            one.remote(3, Opcode::RdmaRead, 16 << 10, LONG, (other.memory.addr(0), other.region.rkey));
+        });
+        let copies = told.recv().unwrap();
+        let mut copy = copies.next();
+        other.cq.arm(false).unwrap();
+        assert_eq!(other.try_poll(), None);
+        while let Some(held) = copy {
+            copies.go_on(held);
+            copy = copies.next();
+        }
+    });
+    assert!(readable(channel.fd(), 0));
+    assert_eq!(other.done(2).byte_len as usize, LONG);
+    one.done(3);
 }
