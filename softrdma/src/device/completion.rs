@@ -44,6 +44,8 @@ const LOOKS: u32 = 32;
 const EAGER: u32 = 256;
 /// One of so many does. A power of two.
 const PAUSES: u32 = 4;
+/// Polls in vain between two sleeps of a thread that slept the last time.
+const AWAKE: u32 = 4;
 /// Polls that one counts for which tried requests again that wait.
 const TRIED: u32 = 32;
 /// Every so many completions that stand in a queue it is looked whether messages wait in direct rings. A power

@@ -104,7 +104,7 @@ impl Idle {
             }
             return true;
         }
-        (self.since, self.found, self.soon_until) = (now, found, 0);
+        (self.since, self.found) = (now, found);
         false
     }
 

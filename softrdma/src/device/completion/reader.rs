@@ -10,7 +10,7 @@ use crate::device::{Device, Error, Result};
 use crate::queues::shared::{CqWord, Word, slot};
 use crate::shm::objects::HeldWords;
 
-use super::{After, EAGER, LOOKS, PATIENT, PAUSES, TRIED, YIELDS};
+use super::{AWAKE, After, EAGER, LOOKS, PATIENT, PAUSES, TRIED, YIELDS};
 
 /// The owner's side of the ring.
 #[derive(Debug)]
@@ -107,9 +107,13 @@ impl Reader {
     #[cold]
     fn look(&mut self, finders: &Finders) -> After {
         if self.empty_polls < PATIENT {
-            self.looks_at = (self.empty_polls + LOOKS).min(PATIENT);
-            self.idle.begin();
-            return After::LOOK;
+            if self.empty_polls < 2 * LOOKS {
+                self.idle.begin();
+            }
+            // A program may do much between two polls.
+            let sleeps = self.idle.is_long_now(finders);
+            self.looks_at = (self.empty_polls + if sleeps { AWAKE } else { LOOKS }).min(PATIENT);
+            return if sleeps { After::SLEEP } else { After::LOOK };
         }
         (self.empty_polls, self.looks_at) = (PATIENT - YIELDS, PATIENT);
         if self.idle.is_long_now(finders) { After::SLEEP } else { After::YIELD }
