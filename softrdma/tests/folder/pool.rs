@@ -208,7 +208,8 @@ fn a_forked_child_that_ends_a_queue_pair_leaves_what_waits_for_the_parent_in_the
     }
 }
 
-/// While its sender moves a message it is not there for who polls, and it is there afterwards without another coming.
+/// While its sender moves a message it is not there for who polls, and it is there afterwards without another
+/// coming.
 #[test]
 fn who_polled_while_a_message_was_moved_is_woken_for_it() {
     if copying() != Copying::Auto {
