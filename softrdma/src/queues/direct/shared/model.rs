@@ -133,7 +133,7 @@ fn is_open(words: &Words, qp: u32) -> bool {
 fn take(words: &Words, qp: u32) -> Option<u32> {
     let mut taker = Taker::new(words, SRQ, qp, SLOTS);
     taker.key_for(words, 8)?;
-    taker.take(words, || is_open(words, qp))
+    taker.take(words, || is_open(words, qp), |_| ())
 }
 
 /// Takes one behind the lock, which nobody else wants.
