@@ -26,6 +26,9 @@ use crate::shm::objects::{DirectRing, HeldWords};
 
 use super::{Direct, MOST, Pools, SharedRequests};
 
+/// Turns that a sender gets which moves a message, where its request is wanted: some hundred microseconds.
+const TURNS: u32 = 1000;
+
 /// A ring that messages are taken from.
 #[derive(Debug)]
 pub(crate) struct RingReader {
@@ -237,13 +240,27 @@ impl RingReader {
             && let Some(message) = self.receiver.early(&DirectRing::of(&self.ring))
         {
             self.early.try_reserve(1).ok()?;
-            let completion = self.deliver(endpoint, &message)?;
+            let completion = self.deliver_soon(endpoint, &message)?;
             self.early.push_reserved((message, completion));
             self.receiver.take_out(&DirectRing::of(&self.ring), &message);
             self.watched = self.receiver.watched();
             left -= 1;
         }
         Some(self.receiver.behind())
+    }
+
+    /// As [`RingReader::deliver`], after a sender that moves the message just now.
+    #[cold]
+    fn deliver_soon(&mut self, endpoint: &Endpoint, message: &Arrived) -> Option<Completion> {
+        for _ in 0..TURNS {
+            let found = self.deliver(endpoint, message);
+            if found.is_some() {
+                return found;
+            }
+            // It may wait for this processor.
+            std::thread::yield_now();
+        }
+        None
     }
 
     /// Moves the payload of a message to the buffer of its request; its completion. `None` where its sender
