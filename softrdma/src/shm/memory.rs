@@ -33,30 +33,6 @@ pub(crate) fn fence_after_exchange() {
     }
 }
 
-/// Begins to bring the cache line of a word here that is read soon.
-#[inline(always)]
-pub(crate) fn prefetch(word: &AtomicU64) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a hint, which changes and reads nothing.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(word).cast()) };
-    }
-    let _ = word;
-}
-
-/// The same for a word that is written soon, and is taken from whoever has it.
-#[inline(always)]
-pub(crate) fn prefetch_to_write(word: &AtomicU64) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-        // SAFETY: as above.
-        unsafe { _mm_prefetch::<_MM_HINT_ET0>(std::ptr::from_ref(word).cast()) };
-    }
-    let _ = word;
-}
-
 /// A mapping of a segment.
 #[derive(Debug)]
 pub struct Memory {

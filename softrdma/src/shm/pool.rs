@@ -15,7 +15,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::memory::{prefetch, prefetch_to_write};
 use super::objects::{HeldWords, Host};
 use super::sync::Word;
 use crate::queues::direct::MAX_POOLED;
@@ -24,8 +23,6 @@ use crate::queues::direct::MAX_POOLED;
 pub const BUFFERS: u32 = 64;
 /// Words of a cache line: from one buffer's state to the next one's.
 const LINE_WORDS: usize = 8;
-/// Lines of a payload that are asked for before it is taken: the processor goes on by itself.
-const PREFETCHED: usize = 8;
 /// Words of a buffer.
 const PAYLOAD_WORDS: usize = MAX_POOLED as usize / 8;
 /// Words of a pool.
@@ -175,15 +172,6 @@ impl PoolWords {
             return None;
         }
         self.0.get().get(buffer as usize * LINE_WORDS)
-    }
-
-    /// Begins to bring the beginning of a payload here, and its state, which are taken soon.
-    #[inline(always)]
-    pub fn prefetch(&self, buffer: u32, bytes: u32) {
-        let (Some(state), Some(payload)) = (self.state(buffer), self.payload(buffer)) else { return };
-        prefetch_to_write(state);
-        let words = payload.get(..(bytes as usize / 8).min(PREFETCHED * LINE_WORDS)).unwrap_or(&[]);
-        words.iter().step_by(LINE_WORDS).for_each(prefetch);
     }
 
     /// The memory of a buffer; `None` where there is none with this index.

@@ -74,13 +74,6 @@ impl Receiver {
         Some(found)
     }
 
-    /// The message behind this one, where it is there already and has its payload in a pool.
-    #[inline(always)]
-    pub fn pooled_behind(&self, memory: &impl Memory, message: &Arrived) -> Option<Arrived> {
-        let count = message.count.wrapping_add(message.slots());
-        Messages { count, ..self.messages }.peek(memory).filter(|next| next.pooled.is_some())
-    }
-
     /// The message in the next slot, whose first words these are, where it is as nearly all are: it has the
     /// slot for itself, its number is the next, and none was taken out before its turn. Its turn it is if no
     /// completions wait that are looked at afterwards.

@@ -297,12 +297,6 @@ impl Taker {
         !reached(count, tail) && bytes <= least
     }
 
-    /// The count of the request that is taken next, most likely.
-    #[inline(always)]
-    pub fn next(&self, memory: &impl Memory) -> u32 {
-        Head(memory.load(Word::Srq(self.srq, SrqWord::Head))).count()
-    }
-
     /// Takes a request as [that](Taker::key_for) was found: its count. The message is to follow at once. `None`
     /// where there is none any more, or it is to be taken the other way. `is_open`: the ring is, now. `look`
     /// looks at a request with this count: at the one that was taken, last.

@@ -14,7 +14,6 @@ use crate::queues::shared::{Memory, Word};
 use crate::queues::transaction::LockError;
 use crate::rules::receive::{Next, ReceiveRequest, Sge, Sges};
 use crate::shm::copy::Span;
-use crate::shm::memory::prefetch_to_write;
 use crate::shm::objects::{DirectRing, Host};
 use crate::shm::pool::{BUFFERS, Begun, PoolWords, Tag, begin, claim, end, give_back, is_over};
 
@@ -123,8 +122,6 @@ impl PoolWriter {
     fn forget_over(&mut self) {
         while let Some(Waiting { number, buffer, .. }) = self.oldest().copied() {
             let Some(word) = self.words.state(buffer) else { return };
-            // Most likely it is over, and taken for the next message.
-            prefetch_to_write(word);
             if !is_over(word, Tag::new(self.qp, number)) {
                 return;
             }

@@ -10,7 +10,6 @@ use crate::queues::direct::{Message, Sender};
 use crate::queues::shared::{Memory, Object, SrqWord, Word, slot};
 use crate::rules::receive::Sge;
 use crate::rules::verbs::SendFlags;
-use crate::shm::memory::prefetch;
 use crate::shm::objects::{DirectRing, HeldWords, Host, SharedWords};
 
 use super::LOOKS;
@@ -110,9 +109,6 @@ impl SharedWriter {
         (send, from): (&PlainSend, u64),
         waits: bool,
     ) -> Option<bool> {
-        if let Some(word) = self.request(self.taker.next(&self.words)).and_then(<[AtomicU64]>::first) {
-            prefetch(word);
-        }
         let (number, length, solicited) =
             (sender.number(), send.sge.length, send.flags.has(SendFlags::SOLICITED));
         let buffer = pool.take(number, length, solicited, waits)?;

@@ -23,13 +23,6 @@ impl RingReader {
         let pool = direct.pool.get().zip(message.pooled);
         let words = pool.and_then(|(pool, buffer)| pool.words.state(buffer).zip(pool.words.payload(buffer)));
         let Some((state, payload)) = words else { return Some(false) };
-        if let Some((pool, buffer)) = pool {
-            pool.words.prefetch(buffer, message.bytes);
-            let next = self.receiver.pooled_behind(&DirectRing::of(&self.ring), message);
-            if let Some((next, buffer)) = next.and_then(|next| Some((next, next.pooled?))) {
-                pool.words.prefetch(buffer, next.bytes);
-            }
-        }
         let awaited = || !self.receiver.is_closed() && direct.is_written(endpoint);
         let is_placed = match take(state, Tag::new(direct.qp, message.number), awaited) {
             Taken::NotYet => return None,
