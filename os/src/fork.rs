@@ -11,6 +11,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::errno::Errno;
 use crate::error::{Error, Result};
 use crate::sys;
 
@@ -47,8 +48,10 @@ const PAGE_BYTES: usize = 4096;
 /// No advice has this number.
 const NO_ADVICE: libc::c_int = -1;
 
-/// A page that the kernel wipes in children; None where it does not do that.
+/// A page that the kernel wipes in children; None where it does not do that. `errno` is as it was, unless it fails:
+/// whoever asks first may be a verb that succeeds.
 fn make_page() -> Result<Option<*mut AtomicU64>> {
+    let before = Errno::last();
     // SAFETY: an anonymous mapping at an address of the kernel's choice touches no existing memory.
     let p = unsafe {
         libc::mmap(
@@ -66,12 +69,13 @@ fn make_page() -> Result<Option<*mut AtomicU64>> {
     // SAFETY: the range is the mapping just made.
     let advise = |advice| unsafe { libc::madvise(p, PAGE_BYTES, advice) } == 0;
     // Some emulators say yes to whatever they do not know.
-    if advise(libc::MADV_WIPEONFORK) && !advise(NO_ADVICE) {
-        return Ok(Some(p.cast()));
+    let wipes = advise(libc::MADV_WIPEONFORK) && !advise(NO_ADVICE);
+    if !wipes {
+        // SAFETY: as above; nobody else knows it.
+        unsafe { libc::munmap(p, PAGE_BYTES) };
     }
-    // SAFETY: as above; nobody else knows it.
-    unsafe { libc::munmap(p, PAGE_BYTES) };
-    Ok(None)
+    before.set();
+    Ok(wipes.then_some(p.cast()))
 }
 
 /// [`WORD`], with its handler. Two threads that come here at once register the handler twice, which does no
@@ -253,6 +257,15 @@ mod tests {
             assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
             assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
         }
+    }
+
+    #[test]
+    fn a_page_is_made_and_errno_is_as_it_was() {
+        Errno(libc::EBUSY).set();
+        let page = make_page().unwrap().expect("the kernel wipes pages");
+        assert_eq!(Errno::last(), Errno(libc::EBUSY));
+        // SAFETY: it was just made, and nobody else knows it.
+        assert_eq!(unsafe { libc::munmap(page.cast(), PAGE_BYTES) }, 0);
     }
 
     #[test]
