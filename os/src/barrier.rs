@@ -4,12 +4,17 @@
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
+use crate::errno::Errno;
+
 /// A store waits in a processor for less than this, whatever that does.
 const STORED: Duration = Duration::from_millis(1);
 
+/// `None` where the kernel, or a filter, refuses. `errno` is as it was: the verb that asks succeeds either way.
 fn command(command: libc::c_int) -> Option<libc::c_long> {
+    let before = Errno::last();
     // SAFETY: the call takes numbers, and changes nothing in this process's memory.
     let answer = unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) };
+    before.set();
     (answer >= 0).then_some(answer)
 }
 
@@ -41,6 +46,12 @@ pub fn everywhere() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_refused_leaves_errno() {
+        Errno(libc::EBUSY).set();
+        assert_eq!((command(-1), Errno::last()), (None, Errno(libc::EBUSY)));
+    }
 
     #[test]
     fn a_process_that_registered_may_call_it() {

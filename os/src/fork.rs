@@ -48,8 +48,8 @@ const PAGE_BYTES: usize = 4096;
 /// No advice has this number.
 const NO_ADVICE: libc::c_int = -1;
 
-/// A page that the kernel wipes in children; None where it does not do that. `errno` is as it was, unless it fails:
-/// whoever asks first may be a verb that succeeds.
+/// A page that the kernel wipes in children; None where it does not do that. `errno` is as it was, unless it
+/// fails: whoever asks first may be a verb that succeeds.
 fn make_page() -> Result<Option<*mut AtomicU64>> {
     let before = Errno::last();
     // SAFETY: an anonymous mapping at an address of the kernel's choice touches no existing memory.
