@@ -50,6 +50,12 @@ pub struct PlainSend {
 }
 
 impl PlainSend {
+    /// Whether the memory need not be registered.
+    #[inline(always)]
+    pub(crate) fn is_inline(&self) -> bool {
+        self.flags.has(SendFlags::INLINE)
+    }
+
     /// The request, where it is one.
     #[inline(always)]
     #[must_use]

@@ -19,7 +19,7 @@ use crate::shm::lock::{Lock, Owner};
 use crate::shm::objects::Held;
 
 use super::attributes::QP_WORDS;
-use super::bytes::KnownKey;
+use super::bytes::{self, KnownKey};
 use super::direct::{RingWriter, enter, has_older, is_settled, left};
 use super::endpoint::Endpoint;
 use super::key_cache::KeyCache;
@@ -129,14 +129,9 @@ impl Accesses {
             return None;
         }
         let (sge, length) = (&access.sge, access.sge.length);
-        let (here, _in_use) = if access.flags.has(SendFlags::INLINE) {
-            (sge.addr, None)
-        } else {
-            let in_use = endpoint.keys.enter(sge.lkey)?;
-            let cache = &mut self.own_keys[usize::from(access.is_read)];
-            let entry = cache.find(&endpoint.keys, from.pd, sge.lkey, sge.addr, length, access.is_read)?;
-            (entry.translate(sge.addr), Some(in_use))
-        };
+        let cache = &mut self.own_keys[usize::from(access.is_read)];
+        let inline = access.flags.has(SendFlags::INLINE);
+        let (here, _in_use) = bytes::source(endpoint, cache, from.pd, sge, inline, access.is_read)?;
         let here = Span { addr: here, len: length.into() };
         if has_older(writer) {
             return None;

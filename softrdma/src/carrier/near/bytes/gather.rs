@@ -9,6 +9,7 @@ use crate::rules::receive::Sge;
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::key_cache::KeyCache;
 use crate::carrier::wr::{Data, Wr};
+use crate::shm::keys::InUse;
 
 /// The sender's bytes, copied.
 #[derive(Debug)]
@@ -106,6 +107,26 @@ impl<'a> Gathered<'a> {
         self.len += length;
         Some(())
     }
+}
+
+/// Where a piece of own memory is, in use while the second lives; `None` where its key does not allow what is
+/// done with it, or it may not be there. Memory that is `inline` needs no key. `write`: if the device writes
+/// there, which is the same at each call with one `key_cache`.
+#[inline(always)]
+pub(crate) fn source<'a>(
+    endpoint: &'a Endpoint,
+    key_cache: &mut KeyCache,
+    pd: u32,
+    sge: &Sge,
+    inline: bool,
+    write: bool,
+) -> Option<(u64, Option<InUse<'a>>)> {
+    if inline {
+        return Some((sge.addr, None));
+    }
+    let in_use = endpoint.keys.enter(sge.lkey)?;
+    let entry = key_cache.find(&endpoint.keys, pd, sge.lkey, sge.addr, sge.length, write)?;
+    Some((entry.translate(sge.addr), Some(in_use)))
 }
 
 /// Copies so many bytes of the program's, as many as there are words for at most: the first into `words`, whole

@@ -3,7 +3,7 @@
 use crate::carrier::near::bytes;
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::started::Sent;
-use crate::carrier::wr::{PlainSend, Sge};
+use crate::carrier::wr::PlainSend;
 use crate::queues::direct::{MAX_DIRECT, SHORT, SHORT_WORDS, Sender};
 use crate::rules::verbs::SendFlags;
 use crate::shm::objects::DirectRing;
@@ -21,20 +21,16 @@ pub(crate) fn send_shared_prepared(
 ) -> Sent {
     let RingWriter { ring, way, key_cache, shared, pool, .. } = writer;
     let (Some(sender), Some(shared)) = (way.known_sender(), shared) else { return Sent::NotTaken };
-    let (ring, Sge { addr, length, lkey }) = (DirectRing::of(ring), send.sge);
+    let (ring, length) = (DirectRing::of(ring), send.sge.length);
     let Some(key) = shared.has_room(sender, &ring, length, send.imm) else { return Sent::NotTaken };
     let solicited = send.flags.has(SendFlags::SOLICITED);
     let Some(prepared) = &shared.prepared else { return Sent::NotTaken };
     if !prepared.holds(key) || prepared.is_armed(solicited) {
         return Sent::NotTaken;
     }
-    let (mut from, mut in_use) = (addr, None);
-    if length > 0 && !send.flags.has(SendFlags::INLINE) {
-        in_use = endpoint.keys.enter(lkey);
-        let entry = key_cache.find(&endpoint.keys, pd, lkey, addr, length, false);
-        let (Some(_), Some(entry)) = (&in_use, entry) else { return Sent::NotTaken };
-        from = entry.translate(addr);
-    }
+    let needs_no_key = length == 0 || send.is_inline();
+    let source = bytes::source(endpoint, key_cache, pd, &send.sge, needs_no_key, false);
+    let Some((from, in_use)) = source else { return Sent::NotTaken };
     let sent = if length > MAX_DIRECT as u32 {
         let Some(pool) = pool else { return Sent::NotTaken };
         shared.send_pooled(sender, &ring, pool, (send, from), true)

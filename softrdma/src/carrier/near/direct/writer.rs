@@ -16,7 +16,7 @@ use crate::carrier::near::key_cache::KeyCache;
 use crate::carrier::near::target::Target;
 use crate::carrier::outgoing::Outgoing;
 use crate::carrier::started::Sent;
-use crate::carrier::wr::{Data, PlainSend, Sge};
+use crate::carrier::wr::{Data, PlainSend};
 use crate::queues::completion::{Armed, MAX_STAGED, Notify};
 use crate::queues::direct::{MAX_DIRECT, MAX_POOLED, Message, SHORT, SHORT_WORDS, Send, Sender, Way};
 use crate::queues::shared::{CqWord, Events, Memory, Object, QpWord, Word};
@@ -25,7 +25,6 @@ use crate::queues::transaction::{Machine as _, Progress};
 use crate::queues::transport::{Operation, Transport, acquire};
 use crate::rules::keys::check_local;
 use crate::rules::verbs::{Access, Event, Opcode, QpState, QpType, SendFlags, Status};
-use crate::shm::keys::InUse;
 use crate::shm::objects::{DirectRing, HeldWords, Lane, View};
 use crate::shm::segment::Segment;
 
@@ -383,7 +382,8 @@ fn send_pooled<const SHARED: bool>(
     let (ring, sender, pool) = (DirectRing::of(ring), way.known_sender()?, pool.as_mut()?);
     match shared {
         Some(shared) if SHARED => {
-            let (from, _in_use) = source(key_cache, endpoint, from.pd, &send)?;
+            let (from, _in_use) =
+                bytes::source(endpoint, key_cache, from.pd, &send.sge, send.is_inline(), false)?;
             shared.send_pooled(sender, &ring, pool, (&send, from), waits)
         }
         _ => write_pooled(sender, &ring, pool, key_cache, endpoint, from.pd, &send, waits),
@@ -404,24 +404,6 @@ fn find_pool(writer: &mut RingWriter, target: &Target) -> bool {
     writer.pool.is_some()
 }
 
-/// Where the bytes of a message are, in use while the second lives; `None` where they may not be sent, or may
-/// not be there.
-#[inline(always)]
-fn source<'a>(
-    key_cache: &mut KeyCache,
-    endpoint: &'a Endpoint,
-    pd: u32,
-    send: &PlainSend,
-) -> Option<(u64, Option<InUse<'a>>)> {
-    let Sge { addr, length, lkey } = send.sge;
-    if send.flags.has(SendFlags::INLINE) {
-        return Some((addr, None));
-    }
-    let in_use = endpoint.keys.enter(lkey)?;
-    let entry = key_cache.find(&endpoint.keys, pd, lkey, addr, length, false)?;
-    Some((entry.translate(addr), Some(in_use)))
-}
-
 /// Writes a message whose payload goes to the pool, where there is room for it; whether it is there for
 /// certain. `None` as [`write_long`], and where there is no room.
 #[inline(never)]
@@ -436,7 +418,7 @@ fn write_pooled(
     waits: bool,
 ) -> Option<bool> {
     let length = send.sge.length;
-    let (from, _in_use) = source(key_cache, endpoint, pd, send)?;
+    let (from, _in_use) = bytes::source(endpoint, key_cache, pd, &send.sge, send.is_inline(), false)?;
     let solicited = send.flags.has(SendFlags::SOLICITED);
     let buffer = pool.take(sender.number(), length, solicited, waits)?;
     bytes::gather_many(pool.payload(buffer)?, from, length);
@@ -455,7 +437,7 @@ fn write_long(
     send: &PlainSend,
 ) -> Option<bool> {
     let length = send.sge.length;
-    let (from, _in_use) = source(key_cache, endpoint, pd, send)?;
+    let (from, _in_use) = bytes::source(endpoint, key_cache, pd, &send.sge, send.is_inline(), false)?;
     Some(sender.send_long(ring, length, send.imm, |words, at| {
         let room = 8 * words.len() as u32;
         bytes::gather_words(words, from.wrapping_add(at.into()), length.saturating_sub(at).min(room));
@@ -479,7 +461,11 @@ pub(crate) fn send_prepared(writer: &mut RingWriter, endpoint: &Endpoint, pd: u3
     }
     let mut words = [0; SHORT_WORDS];
     if length > 0 {
-        let Some((from, _in_use)) = source(key_cache, endpoint, pd, send) else { return Sent::NotTaken };
+        let Some((from, _in_use)) =
+            bytes::source(endpoint, key_cache, pd, &send.sge, send.is_inline(), false)
+        else {
+            return Sent::NotTaken;
+        };
         bytes::gather_words(&mut words[1..], from, length);
     }
     let is_there = if length == 8 {
