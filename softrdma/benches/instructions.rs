@@ -31,14 +31,14 @@ impl Pair {
     fn receive(&self) {
         for _ in 0..EACH {
             match &self.srq {
-                Some(srq) => post_shared(srq, 2, &self.other, 0, 64),
-                None => self.other.receive(2, 0, 64),
+                Some(srq) => post_shared(srq, 2, &self.other, 0, 256),
+                None => self.other.receive(2, 0, 256),
             }
         }
     }
 
-    fn send(&self, flags: impl Fn(usize) -> SendFlags, together: bool) {
-        let sges = [self.one.sge(0, 8)];
+    fn send(&self, bytes: usize, flags: impl Fn(usize) -> SendFlags, together: bool) {
+        let sges = [self.one.sge(0, bytes)];
         let datagram = (self.one.qp.qp_type() == QpType::Ud).then_some(Datagram {
             qp_num: self.other.qp.qp_num(),
             qkey: QKEY,
@@ -130,32 +130,46 @@ const KINDS: &[Kind] = &[
         NOTHING,
         |p| p.receive(),
         |p| {
-            p.send(now_and_then, false);
+            p.send(8, now_and_then, false);
             completed(p);
         },
     ),
-    ("post-send", QpType::Rc, false, |p| p.receive(), |p| p.send(now_and_then, false), completed),
-    ("post-send-list", QpType::Rc, false, |p| p.receive(), |p| p.send(now_and_then, true), completed),
+    ("post-send", QpType::Rc, false, |p| p.receive(), |p| p.send(8, now_and_then, false), completed),
+    ("post-send-list", QpType::Rc, false, |p| p.receive(), |p| p.send(8, now_and_then, true), completed),
     (
         "post-send-signalled",
         QpType::Rc,
         false,
         |p| p.receive(),
-        |p| p.send(always, false),
+        |p| p.send(8, always, false),
         |p| {
             p.take(&p.other, EACH);
             p.take(&p.one, EACH);
         },
     ),
-    ("post-send-shared", QpType::Rc, true, |p| p.receive(), |p| p.send(now_and_then, false), completed),
-    ("post-datagram", QpType::Ud, false, |p| p.receive(), |p| p.send(now_and_then, false), completed),
+    ("post-send-64", QpType::Rc, false, |p| p.receive(), |p| p.send(64, now_and_then, false), completed),
+    ("post-send-200", QpType::Rc, false, |p| p.receive(), |p| p.send(200, now_and_then, false), completed),
+    ("post-send-shared", QpType::Rc, true, |p| p.receive(), |p| p.send(8, now_and_then, false), completed),
+    ("post-datagram", QpType::Ud, false, |p| p.receive(), |p| p.send(8, now_and_then, false), completed),
     (
         "poll-receive",
         QpType::Rc,
         false,
         |p| {
             p.receive();
-            p.send(now_and_then, false);
+            p.send(8, now_and_then, false);
+            p.take(&p.one, 1);
+        },
+        |p| p.take(&p.other, EACH),
+        NOTHING,
+    ),
+    (
+        "poll-receive-64",
+        QpType::Rc,
+        false,
+        |p| {
+            p.receive();
+            p.send(64, now_and_then, false);
             p.take(&p.one, 1);
         },
         |p| p.take(&p.other, EACH),
@@ -167,7 +181,7 @@ const KINDS: &[Kind] = &[
         true,
         |p| {
             p.receive();
-            p.send(now_and_then, false);
+            p.send(8, now_and_then, false);
             p.take(&p.one, 1);
         },
         |p| p.take(&p.other, EACH),
@@ -180,7 +194,7 @@ const KINDS: &[Kind] = &[
         NOTHING,
         |p| p.receive(),
         |p| {
-            p.send(now_and_then, false);
+            p.send(8, now_and_then, false);
             completed(p);
         },
     ),
@@ -190,7 +204,7 @@ const KINDS: &[Kind] = &[
         false,
         |p| {
             p.receive();
-            p.send(always, false);
+            p.send(8, always, false);
             p.take(&p.other, EACH);
         },
         |p| p.take(&p.one, EACH),

@@ -25,13 +25,15 @@ impl Sending<'_> {
         }
         match side.carrier.access(&qp.device().endpoint, &side.initiator, access) {
             Some(Outcome::Done(bytes)) => {
-                match side.requester.done(&access.posted(), bytes) {
+                side.at_once -= 1;
+                match side.requester.done_at_once(&access.posted(), bytes) {
                     None => side.silent += 1,
                     Some(completion) => qp.complete_here(side, completion, &CompletionOrder::new(None)),
                 }
                 true
             }
             Some(outcome) => {
+                side.at_once = 0;
                 let request = access.posted();
                 let action = side.requester.outcome(&request, outcome, qp.device().now());
                 qp.follow_outcome(side, &request, action, &CompletionOrder::new(None));

@@ -42,13 +42,22 @@ impl Sending<'_> {
 impl QueuePair {
     /// Whether a request of one piece of memory of this length is accepted, and starts at once.
     #[inline(always)]
-    pub(super) fn takes_at_once(&self, side: &SendSide, flags: SendFlags, length: u32) -> bool {
-        self.state() == QpState::Rts
-            && side.starts_at_once()
-            && self.queued(side) < self.limits().max_send_wr
-            && self.limits().max_send_sge > 0
+    pub(super) fn takes_at_once(&self, side: &mut SendSide, flags: SendFlags, length: u32) -> bool {
+        (side.at_once > 0 || self.looks_at_side(side))
+            && self.state() == QpState::Rts
             && !(flags.has(SendFlags::INLINE) && length > self.limits().max_inline)
             && self.device().is_mine()
+    }
+
+    /// The part of it that only who has the sending side can change: for so many requests as there is room for
+    /// now, since polls only make more.
+    #[inline(never)]
+    fn looks_at_side(&self, side: &mut SendSide) -> bool {
+        if side.starts_at_once() && self.limits().max_send_sge > 0 {
+            side.requester.rest();
+            side.at_once = self.limits().max_send_wr.saturating_sub(self.queued(side));
+        }
+        side.at_once > 0
     }
 
     /// As [`Sending::post_plain`], by a ring that leads into a shared receive queue.
@@ -67,7 +76,8 @@ impl QueuePair {
     /// What follows from a send that is with its target.
     #[inline(always)]
     fn end_plain(&self, side: &mut SendSide, send: &PlainSend) {
-        match side.requester.done(&posted(send), send.sge.length) {
+        side.at_once -= 1;
+        match side.requester.done_at_once(&posted(send), send.sge.length) {
             None => side.silent += 1,
             Some(completion) => {
                 let wr = Wr::from(send);
@@ -83,6 +93,7 @@ impl QueuePair {
     fn clear_up_plain(&self, side: &mut SendSide, send: &PlainSend, sent: Sent) -> bool {
         let (wr, request) = (Wr::from(send), posted(send));
         let order = self.completion_order(&wr);
+        side.at_once = 0;
         let endpoint = &self.device().endpoint;
         let from = side.initiator;
         let out = Outgoing { endpoint, from: &from, wr: &wr, request: &request, order: &order };

@@ -529,11 +529,21 @@ impl QueuePair {
     }
 
     pub(super) fn send_side(&self) -> QueueGuard<'_, SendSide> {
-        self.send.lock()
+        let mut side = self.send.lock();
+        side.at_once = 0;
+        side
     }
 
     pub(super) fn try_send_side(&self) -> Option<QueueGuard<'_, SendSide>> {
-        self.send.try_lock()
+        let mut side = self.send.try_lock()?;
+        side.at_once = 0;
+        Some(side)
+    }
+
+    /// As [`QueuePair::send_side`], for who posts.
+    #[inline(always)]
+    pub(super) fn send_side_for_posting(&self) -> QueueGuard<'_, SendSide> {
+        self.send.lock()
     }
 
     /// Puts it into the list of those that wait.

@@ -41,6 +41,9 @@ pub(super) struct SendSide {
     pub(super) attributes: Attributes,
     /// Requests that are done, after the last that was completed: the next completion gives their places back.
     pub(super) silent: u32,
+    /// Requests that may go as the last one went, as far as hangs on this side: nobody has had it for anything
+    /// else since.
+    pub(super) at_once: u32,
     /// SQ_DRAINED is to be raised once the queue has drained.
     pub(super) tells_drained: bool,
     /// The last reset could not remove all completions of before: they are still to be polled.
@@ -62,7 +65,8 @@ impl SendSide {
         attributes: Attributes,
     ) -> super::Result<Self> {
         let ring = Ring::new(limits)?;
-        let (silent, tells_drained, has_stale, listed, unflushed) = (0, false, false, false, false);
+        let (silent, at_once) = (0, 0);
+        let (tells_drained, has_stale, listed, unflushed) = (false, false, false, false);
         let counters = Counters::default();
         Ok(Self {
             requester,
@@ -71,6 +75,7 @@ impl SendSide {
             ring,
             attributes,
             silent,
+            at_once,
             tells_drained,
             has_stale,
             listed,
@@ -80,7 +85,6 @@ impl SendSide {
     }
 
     /// Whether a request that is posted in RTS starts at once, and nothing follows from it but its completion.
-    #[inline(always)]
     pub(super) fn starts_at_once(&self) -> bool {
         self.ring.is_empty()
             && self.requester.state() == QpState::Rts
@@ -158,6 +162,7 @@ impl Sending<'_> {
         debug_assert!(self.accepted > 0, "a request that was not accepted");
         self.accepted = self.accepted.saturating_sub(1);
         let (qp, side) = (self.qp, &mut *self.side);
+        side.at_once = 0;
         let (request, order) = (wr.posted(), qp.completion_order(wr));
         let mut started = qp.may_start(side).then(|| {
             let (endpoint, from) = (&qp.device().endpoint, &side.initiator);
@@ -205,7 +210,7 @@ impl Drop for Sending<'_> {
 impl QueuePair {
     /// Holds the send queue, for several requests of which all are to be posted or none.
     pub fn sending(&self) -> Sending<'_> {
-        Sending { qp: self, side: self.send_side(), accepted: 0 }
+        Sending { qp: self, side: self.send_side_for_posting(), accepted: 0 }
     }
 
     /// Posts a send request. Nothing of `wr` is needed afterwards, except registered memory.

@@ -74,8 +74,8 @@ const FIRST: u32 = SLOT_WORDS - 2;
 const MORE: u32 = SLOT_WORDS - 1;
 /// Most bytes of a message that has one slot.
 pub const SHORT: u32 = 8 * FIRST;
-/// Words of a slot behind the first.
-pub const SHORT_WORDS: usize = SLOT_WORDS as usize - 1;
+/// The words of a slot.
+pub type Slot = [u64; SLOT_WORDS as usize];
 
 /// Flags of a slot.
 const IMM: u64 = 1 << 48;
@@ -110,10 +110,14 @@ pub const fn ring_words(slots: u32) -> u32 {
     HEADER_WORDS + SLOT_WORDS * slots
 }
 
-/// Slots of a message of so many bytes.
+/// Slots of a message of so many bytes, at most [`MAX_DIRECT`]. Comparisons are quicker than a division.
+#[inline(always)]
 const fn slots_of(bytes: u32) -> u32 {
-    let words = bytes.div_ceil(8);
-    if words <= FIRST { 1 } else { 1 + (words - FIRST).div_ceil(MORE) }
+    const ONE: u32 = SHORT;
+    const TWO: u32 = ONE + 8 * MORE;
+    const THREE: u32 = TWO + 8 * MORE;
+    const { assert!(MAX_DIRECT as u32 <= THREE + 8 * MORE) };
+    1 + (bytes > ONE) as u32 + (bytes > TWO) as u32 + (bytes > THREE) as u32
 }
 
 /// Most bytes of a message in a ring of so many slots. It takes half of them at most: what is written of one
@@ -233,14 +237,14 @@ impl Messages {
         self.read(word(0), word)
     }
 
-    /// The same, where it has the slot and its payload for itself, from the two words.
+    /// The same, where its payload is in the ring, from the first two words of its slot.
     #[inline(always)]
-    fn short(&self, first: u64, second: impl FnOnce() -> u64) -> Option<Arrived> {
+    fn whole(&self, first: u64, second: impl FnOnce() -> u64) -> Option<Arrived> {
         let bytes = (first >> 32) as u32 & 0xffff;
-        let is_short = first as u32 == self.count.wrapping_add(1)
+        let is_whole = first as u32 == self.count.wrapping_add(1)
             && first & (START | MIDST | POOLED) == START
-            && bytes <= SHORT;
-        is_short.then(|| {
+            && bytes <= self.most;
+        is_whole.then(|| {
             let second = second();
             let imm = (first & IMM != 0).then_some((second >> 32) as u32);
             Arrived { number: second as u32, bytes, pooled: None, imm, count: self.count }

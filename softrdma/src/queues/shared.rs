@@ -63,6 +63,15 @@ pub trait Memory {
             self.store(first.after(count), *value);
         }
     }
+    /// As [`Memory::store_all`] of all but the first, then [stores](Memory::store) that, which says that the
+    /// others are there.
+    #[inline]
+    fn publish_all(&self, first: Word, values: &[u64]) {
+        if let [value, others @ ..] = values {
+            self.store_all(first.after(1), others);
+            self.store(first, *value);
+        }
+    }
     /// Whether the object is there. Asked before an index that came from shared memory is followed.
     fn exists(&self, object: Object) -> bool;
     /// Entries of the object's ring (receive ring of a queue pair): a power of two, or 0 where it has no ring.

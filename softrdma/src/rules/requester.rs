@@ -286,6 +286,19 @@ impl Requester {
     #[inline]
     pub fn done(&mut self, request: &Posted, bytes: u32) -> Option<Completion> {
         self.fresh_head();
+        self.done_at_once(request, bytes)
+    }
+
+    /// No request is under way: those that come may be [done at once](Requester::done_at_once).
+    pub fn rest(&mut self) {
+        self.fresh_head();
+    }
+
+    /// As [`Requester::done`], of a request that began and ended while the queue [rested](Requester::rest).
+    #[inline(always)]
+    #[must_use]
+    pub fn done_at_once(&self, request: &Posted, bytes: u32) -> Option<Completion> {
+        debug_assert!(matches!(self.head, Head::Ready) && !self.started, "another request is under way");
         // rule: wc-signaled
         if !self.sq_sig_all && !request.signaled {
             return None;

@@ -1,21 +1,29 @@
 //! A key of the own process that is asked for again and again.
 
-use crate::rules::keys::check_local;
+use crate::rules::keys::{Key, Kind, check_local};
+use crate::rules::verbs::Access;
 use crate::shm::keys::{Entry, Keys};
 
 /// The key of a region that was looked up last, for one protection domain and one use.
 ///
 /// Whoever goes to the memory by it [counts as its user](Keys::enter) first: the key that is found then is not
 /// ended before its user is gone.
-#[derive(Debug, Default)]
-pub(crate) struct KeyCache(Option<Found>);
-
-#[derive(Debug, Clone, Copy)]
-struct Found {
+#[derive(Debug)]
+pub(crate) struct KeyCache {
     lkey: u32,
-    entry: Entry,
-    /// How often keys had changed.
+    /// How often keys had changed; [`NEVER`] where there is none.
     changes: u64,
+    entry: Entry,
+}
+
+/// Keys do not change so often.
+const NEVER: u64 = u64::MAX;
+
+impl Default for KeyCache {
+    fn default() -> Self {
+        let key = Key { kind: Kind::Region, valid: false, pd: 0, start: 0, length: 0, access: Access::NONE };
+        Self { lkey: 0, changes: NEVER, entry: Entry { key, base: 0 } }
+    }
 }
 
 impl KeyCache {
@@ -31,18 +39,17 @@ impl KeyCache {
         length: u32,
         write: bool,
     ) -> Option<&Entry> {
-        let is_known =
-            self.0.as_ref().is_some_and(|found| found.lkey == lkey && found.changes == keys.changes());
-        if !is_known {
-            self.look(keys, pd, lkey, write);
+        let is_known = self.lkey == lkey && self.changes == keys.changes();
+        if !is_known && !self.look(keys, pd, lkey, write) {
+            return None;
         }
-        let entry = self.0.as_ref().map(|found| &found.entry)?;
-        entry.key.covers(addr, u64::from(length)).then_some(entry)
+        self.entry.key.covers(addr, u64::from(length)).then_some(&self.entry)
     }
 
     #[cold]
     #[inline(never)]
-    fn look(&mut self, keys: &Keys, pd: u32, lkey: u32, write: bool) {
+    fn look(&mut self, keys: &Keys, pd: u32, lkey: u32, write: bool) -> bool {
+        self.changes = NEVER;
         // What changes in between is looked up anew the next time, too.
         let changes = keys.changes();
         let is_good = |entry: &Entry| {
@@ -50,7 +57,10 @@ impl KeyCache {
             check_local(Some(&entry.key), pd, entry.key.start, 0, write).is_ok() && entry.is_in_place()
         };
         let found = keys.local(lkey).filter(is_good);
-        self.0 = found.map(|entry| Found { lkey, entry, changes });
+        if let Some(entry) = found {
+            *self = Self { lkey, changes, entry };
+        }
+        found.is_some()
     }
 }
 
@@ -60,8 +70,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::rules::keys::{Key, Kind};
-    use crate::rules::verbs::Access;
     use crate::shm::segment::Segment;
     use crate::shm::testing::TestDir;
 

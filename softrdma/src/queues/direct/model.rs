@@ -74,8 +74,8 @@ fn send(sender: &mut Sender, words: &Words, fill: u8) -> Option<bool> {
     sender.has_room(words, 8)?;
     // Both ways to write one.
     if fill % 2 == 1 {
-        let mut slot = [0; SHORT_WORDS];
-        slot[1] = u64::from_ne_bytes([fill; 8]);
+        let mut slot = Slot::default();
+        slot[2] = u64::from_ne_bytes([fill; 8]);
         return Some(sender.send_short(words, &mut slot, 8, None));
     }
     let message = Message { bytes: &[fill; 8], imm: None };

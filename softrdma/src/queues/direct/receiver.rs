@@ -74,12 +74,12 @@ impl Receiver {
         Some(found)
     }
 
-    /// The message in the next slot, whose first words these are, where it is as nearly all are: it has the
-    /// slot for itself, its number is the next, and none was taken out before its turn. Its turn it is if no
+    /// The message in the next slot, whose first words these are, where it is as nearly all are: its payload is
+    /// in the ring, its number is the next, and none was taken out before its turn. Its turn it is if no
     /// completions wait that are looked at afterwards.
     #[inline(always)]
     pub fn plain(&self, first: u64, second: impl FnOnce() -> u64) -> Option<Arrived> {
-        let found = self.messages.short(first, second)?;
+        let found = self.messages.whole(first, second)?;
         self.is_next(&found).then_some(found)
     }
 
@@ -158,12 +158,7 @@ impl Receiver {
 
     #[inline(always)]
     fn go_on(&mut self, memory: &impl Memory, message: &Arrived) {
-        self.go_to(memory, message.count.wrapping_add(message.slots()));
-    }
-
-    #[inline(always)]
-    fn go_to(&mut self, memory: &impl Memory, count: u32) {
-        self.messages.count = count;
+        self.messages.count = message.count.wrapping_add(message.slots());
         let Messages { qp, slots, count, .. } = self.messages;
         if count.wrapping_sub(self.told) >= slots / 8 {
             self.told = count;
@@ -241,15 +236,6 @@ impl Receiver {
         self.after = None;
         self.next = message.number.wrapping_add(1);
         self.go_on(memory, message);
-    }
-
-    /// As [`Receiver::take`], of a [plain](Receiver::plain) message, or one that [has](Receiver::plain_pooled)
-    /// its payload in a pool.
-    #[inline(always)]
-    pub fn take_plain(&mut self, memory: &impl Memory, message: &Arrived) {
-        self.after = None;
-        self.next = message.number.wrapping_add(1);
-        self.go_to(memory, message.count.wrapping_add(1));
     }
 
     /// A completion of the queue pair was polled that came the other way.

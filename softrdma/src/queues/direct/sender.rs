@@ -4,7 +4,7 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 use super::{
     Arrived, DirectWord, End, FIRST, IMM, MAX_DIRECT, MAX_POOLED, MIDST, MIN_SLOTS, MORE, Messages, POOLED,
-    SHORT, SHORT_WORDS, SLOT_WORDS, START, at, reached, slot_word, slots_of,
+    SHORT, SLOT_WORDS, START, Slot, at, reached, slot_word, slots_of,
 };
 use crate::queues::deliver::entry_word;
 use crate::queues::shared::Memory;
@@ -160,35 +160,32 @@ impl Sender {
     /// Sends a message whose payload is in this buffer of the pool, as [`Sender::send_short`] one that has so
     /// few bytes.
     pub fn send_pooled(&mut self, memory: &impl Memory, buffer: u32, bytes: u32, imm: Option<u32>) -> bool {
-        let words = [self.header(imm), u64::from(buffer)];
-        memory.store_all(slot_word(self.qp, self.slots, self.count, 1), &words);
-        self.publish(memory, 1, bytes, flag(imm) | POOLED);
+        let words = [self.first(bytes, flag(imm) | POOLED), self.header(imm), u64::from(buffer)];
+        self.publish(memory, 1, &words);
         self.look(memory)
     }
 
     /// Sends a message of at most [`SHORT`] bytes, for which [there is room](Sender::has_room): as [`Send`],
-    /// and answers as that does. Its bytes stand in `words` behind the first, which is written here.
+    /// and answers as that does. Its bytes stand in `slot` behind the first two words, which are written here.
     #[inline(always)]
     pub fn send_short(
         &mut self,
         memory: &impl Memory,
-        words: &mut [u64; SHORT_WORDS],
+        slot: &mut Slot,
         bytes: u32,
         imm: Option<u32>,
     ) -> bool {
-        words[0] = self.header(imm);
+        (slot[0], slot[1]) = (self.first(bytes, flag(imm)), self.header(imm));
         // All of the slot, which is quicker than to count.
-        memory.store_all(slot_word(self.qp, self.slots, self.count, 1), words);
-        self.publish(memory, 1, bytes, flag(imm));
+        self.publish(memory, 1, slot);
         self.look(memory)
     }
 
     /// The same of eight bytes.
     #[inline(always)]
     pub fn send_word(&mut self, memory: &impl Memory, word: u64, imm: Option<u32>) -> bool {
-        let words = [self.header(imm), word];
-        memory.store_all(slot_word(self.qp, self.slots, self.count, 1), &words);
-        self.publish(memory, 1, 8, flag(imm));
+        let words = [self.first(8, flag(imm)), self.header(imm), word];
+        self.publish(memory, 1, &words);
         self.look(memory)
     }
 
@@ -201,18 +198,23 @@ impl Sender {
         imm: Option<u32>,
         mut fill: impl FnMut(&mut [u64], u32),
     ) -> bool {
-        let mut words = [0; SLOT_WORDS as usize];
+        let mut slot = Slot::default();
         for more in 1..slots_of(bytes) {
             let count = self.count.wrapping_add(more);
-            words[0] = u64::from(count.wrapping_add(1)) | MIDST;
-            fill(&mut words[1..], 8 * (FIRST + MORE * (more - 1)));
-            memory.store_all(slot_word(self.qp, self.slots, count, 0), &words);
+            slot[0] = u64::from(count.wrapping_add(1)) | MIDST;
+            fill(&mut slot[1..], 8 * (FIRST + MORE * (more - 1)));
+            memory.store_all(slot_word(self.qp, self.slots, count, 0), &slot);
         }
-        words[1] = self.header(imm);
-        fill(&mut words[2..], 0);
-        memory.store_all(slot_word(self.qp, self.slots, self.count, 1), &words[1..]);
-        self.publish(memory, slots_of(bytes), bytes, flag(imm));
+        (slot[0], slot[1]) = (self.first(bytes, flag(imm)), self.header(imm));
+        fill(&mut slot[2..], 0);
+        self.publish(memory, slots_of(bytes), &slot);
         self.look(memory)
+    }
+
+    /// The first word of a message's slot.
+    #[inline(always)]
+    fn first(&self, bytes: u32, flags: u64) -> u64 {
+        u64::from(self.count.wrapping_add(1)) | u64::from(bytes) << 32 | START | flags
     }
 
     /// What stands behind the first word of a message's slot.
@@ -221,11 +223,15 @@ impl Sender {
         u64::from(self.number) | u64::from(imm.unwrap_or(0)) << 32
     }
 
-    /// The message is there from now on. [`Sender::look`] comes next.
+    /// Writes the words of a message's first slot: it is there from now on. [`Sender::look`] comes next.
     #[inline(always)]
-    fn publish(&mut self, memory: &impl Memory, slots: u32, bytes: u32, flags: u64) {
-        let first = u64::from(self.count.wrapping_add(1)) | u64::from(bytes) << 32 | START | flags;
-        memory.store(slot_word(self.qp, self.slots, self.count, 0), first);
+    fn publish(&mut self, memory: &impl Memory, slots: u32, words: &[u64]) {
+        memory.publish_all(slot_word(self.qp, self.slots, self.count, 0), words);
+        self.go_on(slots);
+    }
+
+    #[inline(always)]
+    fn go_on(&mut self, slots: u32) {
         compiler_fence(Ordering::SeqCst);
         self.count = self.count.wrapping_add(slots);
         self.quick = self.quick.saturating_sub(slots);
@@ -269,32 +275,32 @@ impl Sender {
         mut fill: impl FnMut(&mut [u64], u32) -> Option<()>,
         take: impl FnOnce() -> Option<u32>,
     ) -> Option<bool> {
-        let mut words = [0; SHORT_WORDS];
+        let mut slot = Slot::default();
         if bytes > SHORT {
             self.write_behind(memory, bytes, &mut fill)?;
         }
-        fill(&mut words[1..], 0)?;
+        fill(&mut slot[2..], 0)?;
         let request = take()?;
-        Some(self.send_shared_short(memory, &mut words, bytes, imm, request))
+        Some(self.send_shared_short(memory, &mut slot, bytes, imm, request))
     }
 
-    /// The same, of a message that has this request, with what stands in its first slot behind the first word
-    /// of `words`.
+    /// The same, of a message that has this request, with what stands in its first slot behind the first two
+    /// words of `slot`.
     #[inline(always)]
     pub fn send_shared_short(
         &mut self,
         memory: &impl Memory,
-        words: &mut [u64; SHORT_WORDS],
+        slot: &mut Slot,
         bytes: u32,
         imm: Option<u32>,
         request: u32,
     ) -> bool {
-        words[0] = u64::from(self.number) | u64::from(request) << 32;
+        slot[0] = self.first(bytes, flag(imm));
+        slot[1] = u64::from(self.number) | u64::from(request) << 32;
         if let Some(imm) = imm {
-            words[SHORT_WORDS - 1] = imm.into();
+            slot[SLOT_WORDS as usize - 1] = imm.into();
         }
-        memory.store_all(slot_word(self.qp, self.slots, self.count, 1), words);
-        self.publish(memory, slots_of(bytes), bytes, flag(imm));
+        self.publish(memory, slots_of(bytes), slot);
         self.look(memory)
     }
 
@@ -308,12 +314,12 @@ impl Sender {
         imm: Option<u32>,
         take: impl FnOnce() -> Option<u32>,
     ) -> Option<bool> {
-        let mut words = [0; SHORT_WORDS];
-        words[0] = u64::from(self.number) | u64::from(take()?) << 32;
-        words[1] = buffer.into();
-        words[SHORT_WORDS - 1] = imm.unwrap_or(0).into();
-        memory.store_all(slot_word(self.qp, self.slots, self.count, 1), &words);
-        self.publish(memory, 1, bytes, flag(imm) | POOLED);
+        let mut slot = Slot::default();
+        slot[0] = self.first(bytes, flag(imm) | POOLED);
+        slot[1] = u64::from(self.number) | u64::from(take()?) << 32;
+        slot[2] = buffer.into();
+        slot[SLOT_WORDS as usize - 1] = imm.unwrap_or(0).into();
+        self.publish(memory, 1, &slot);
         Some(self.look(memory))
     }
 
@@ -344,11 +350,11 @@ impl Sender {
         fill: &mut impl FnMut(&mut [u64], u32) -> Option<()>,
     ) -> Option<()> {
         for more in 1..slots_of(bytes) {
-            let mut words = [0; SLOT_WORDS as usize];
+            let mut slot = Slot::default();
             let count = self.count.wrapping_add(more);
-            words[0] = u64::from(count.wrapping_add(1)) | MIDST;
-            fill(&mut words[1..], 8 * (FIRST + MORE * (more - 1)))?;
-            memory.store_all(slot_word(self.qp, self.slots, count, 0), &words);
+            slot[0] = u64::from(count.wrapping_add(1)) | MIDST;
+            fill(&mut slot[1..], 8 * (FIRST + MORE * (more - 1)))?;
+            memory.store_all(slot_word(self.qp, self.slots, count, 0), &slot);
         }
         Some(())
     }
@@ -430,13 +436,13 @@ impl<'s, 'a> Send<'s, 'a> {
     fn write(&mut self, memory: &impl Memory) -> Progress<bool> {
         let Sender { qp, slots, count, .. } = *self.sender;
         let bytes = self.message.bytes;
-        let mut first = [0; SHORT_WORDS];
-        first[0] = self.sender.header(self.message.imm);
+        let mut slot = Slot::default();
+        slot[1] = self.sender.header(self.message.imm);
         let words = (bytes.len().div_ceil(8) as u32).min(FIRST);
         for word in 0..words {
-            first[1 + word as usize] = entry_word(bytes, word);
+            slot[2 + word as usize] = entry_word(bytes, word);
         }
-        memory.store_all(slot_word(qp, slots, count, 1), &first[..1 + words as usize]);
+        memory.store_all(slot_word(qp, slots, count, 1), &slot[1..2 + words as usize]);
         if bytes.len() > 8 * FIRST as usize {
             self.write_more(memory);
         }
@@ -450,20 +456,21 @@ impl<'s, 'a> Send<'s, 'a> {
         let bytes = self.message.bytes;
         for more in 1..slots_of(bytes.len() as u32) {
             let count = count.wrapping_add(more);
-            let mut words = [0; SLOT_WORDS as usize];
-            words[0] = u64::from(count.wrapping_add(1)) | MIDST;
+            let mut slot = Slot::default();
+            slot[0] = u64::from(count.wrapping_add(1)) | MIDST;
             for word in 0..MORE {
-                words[1 + word as usize] = entry_word(bytes, FIRST + MORE * (more - 1) + word);
+                slot[1 + word as usize] = entry_word(bytes, FIRST + MORE * (more - 1) + word);
             }
-            memory.store_all(slot_word(qp, slots, count, 0), &words);
+            memory.store_all(slot_word(qp, slots, count, 0), &slot);
         }
     }
 
     #[inline(always)]
     fn publish(&mut self, memory: &impl Memory) -> Progress<bool> {
         let Message { bytes, imm } = self.message;
-        let length = bytes.len() as u32;
-        self.sender.publish(memory, slots_of(length), length, flag(imm));
+        let (Sender { qp, slots, count, .. }, length) = (*self.sender, bytes.len() as u32);
+        memory.store(slot_word(qp, slots, count, 0), self.sender.first(length, flag(imm)));
+        self.sender.go_on(slots_of(length));
         then!(self, memory, SendStep::Look, self.look(memory))
     }
 

@@ -124,6 +124,18 @@ impl Memory for DirectRing<'_> {
         }
     }
 
+    #[inline(always)]
+    fn publish_all(&self, first: Word, values: &[u64]) {
+        let Word::Direct { word, .. } = first else { return };
+        let words = self.0.get(word as usize..).and_then(|words| words.get(..values.len()));
+        if let (Some([word, others @ ..]), [value, values @ ..]) = (words, values) {
+            for (word, value) in others.iter().zip(values) {
+                word.store(*value, Ordering::Relaxed);
+            }
+            word.store(*value, Ordering::Release);
+        }
+    }
+
     fn exists(&self, _: Object) -> bool {
         true
     }

@@ -129,18 +129,26 @@ pub(crate) fn source<'a>(
     Some((entry.translate(sge.addr), Some(in_use)))
 }
 
+/// Eight bytes of the program's, as [`gather_words`].
+#[inline(always)]
+pub(crate) fn gather_word(addr: u64) -> u64 {
+    let from = std::ptr::with_exposed_provenance::<u64>(addr as usize);
+    // SAFETY: as in `Gathered::take_from`: these are the bytes.
+    unsafe { from.read_unaligned() }
+}
+
 /// Copies so many bytes of the program's, as many as there are words for at most: the first into `words`, whole
 /// words at a time. The caller uses the memory, as [`Gathered`] does, or they are data to be taken when
 /// posting.
 #[inline(always)]
 pub(crate) fn gather_words(words: &mut [u64], addr: u64, length: u32) {
     let from = std::ptr::with_exposed_provenance::<u8>(addr as usize);
-    let (whole, rest) = (length as usize / 8, length as usize % 8);
-    if let ([word, ..], (1, 0)) = (&mut *words, (whole, rest)) {
-        // SAFETY: as in `Gathered::take_from`: these are the bytes.
-        *word = unsafe { from.cast::<u64>().read_unaligned() };
+    if length as usize == size_of_val(words) {
+        // SAFETY: as in `Gathered::take_from`; there are as many bytes as the words have.
+        unsafe { std::ptr::copy_nonoverlapping(from, words.as_mut_ptr().cast(), size_of_val(words)) };
         return;
     }
+    let (whole, rest) = (length as usize / 8, length as usize % 8);
     let mut n = 0;
     while n < whole
         && let Some(word) = words.get_mut(n)

@@ -116,20 +116,18 @@ unsafe fn copy(to: u64, payload: &[AtomicU64], bytes: usize) {
         unsafe { to.cast::<[u8; 8]>().write(word.load(Ordering::Relaxed).to_ne_bytes()) };
         return;
     }
-    let mut left = bytes;
-    for word in payload {
-        let word = word.load(Ordering::Relaxed).to_ne_bytes();
-        let count = left.min(word.len());
-        // SAFETY: `to` is where the next `left` bytes go, by what the caller promises.
+    let (whole, rest) = payload.split_at((bytes / 8).min(payload.len()));
+    for word in whole {
+        // SAFETY: `to` is where the next bytes go, of which there are eight, by what the caller promises.
         unsafe {
-            if count == word.len() {
-                to.cast::<[u8; 8]>().write(word);
-            } else {
-                std::ptr::copy_nonoverlapping(word.as_ptr(), to, count);
-            }
-            to = to.add(count);
+            to.cast::<[u8; 8]>().write(word.load(Ordering::Relaxed).to_ne_bytes());
+            to = to.add(8);
         }
-        left -= count;
+    }
+    if let ([word, ..], rest @ 1..) = (rest, bytes % 8) {
+        let word = word.load(Ordering::Relaxed).to_ne_bytes();
+        // SAFETY: as above; so many bytes are left.
+        unsafe { std::ptr::copy_nonoverlapping(word.as_ptr(), to, rest) };
     }
 }
 

@@ -46,7 +46,17 @@ impl Prepared {
     /// Whether all is as it was, and the target lives, for a message to this key.
     #[inline(always)]
     pub(super) fn holds(&self, key: u32) -> bool {
-        key == self.key && self.watched.iter().all(Watched::is_unchanged) && self.remote.lives()
+        self.is_unchanged(key) && self.lives()
+    }
+
+    #[inline(always)]
+    pub(super) fn is_unchanged(&self, key: u32) -> bool {
+        key == self.key && self.watched.iter().all(Watched::is_unchanged)
+    }
+
+    #[inline(always)]
+    pub(super) fn lives(&self) -> bool {
+        self.remote.lives()
     }
 
     /// Whether the target that [holds](Prepared::holds) may sleep, and is to be woken.

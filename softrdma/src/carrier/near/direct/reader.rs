@@ -214,7 +214,7 @@ impl RingReader {
             return false;
         }
         let Some(completion) = self.deliver_to::<SHARED>(endpoint, message) else { return false };
-        self.receiver.take_plain(&DirectRing::of(&self.ring), message);
+        self.receiver.take(&DirectRing::of(&self.ring), message);
         self.watched = self.receiver.watched();
         self.direct.completed.store(self.receiver.completed(), Ordering::Release);
         take(&completion);

@@ -4,7 +4,7 @@ use crate::carrier::near::bytes;
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::started::Sent;
 use crate::carrier::wr::PlainSend;
-use crate::queues::direct::{MAX_DIRECT, SHORT, SHORT_WORDS, Sender};
+use crate::queues::direct::{MAX_DIRECT, SHORT, Sender, Slot};
 use crate::rules::verbs::SendFlags;
 use crate::shm::objects::DirectRing;
 
@@ -35,10 +35,10 @@ pub(crate) fn send_shared_prepared(
         let Some(pool) = pool else { return Sent::NotTaken };
         shared.send_pooled(sender, &ring, pool, (send, from), true)
     } else if length <= SHORT {
-        let mut words = [0; SHORT_WORDS];
-        bytes::gather_words(&mut words[1..], from, length);
+        let mut slot = Slot::default();
+        bytes::gather_words(&mut slot[2..], from, length);
         let request = shared.take(&ring);
-        request.map(|request| sender.send_shared_short(&ring, &mut words, length, send.imm, request))
+        request.map(|request| sender.send_shared_short(&ring, &mut slot, length, send.imm, request))
     } else {
         send_long(sender, shared, &ring, send, from)
     };

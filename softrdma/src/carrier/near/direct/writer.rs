@@ -18,7 +18,7 @@ use crate::carrier::outgoing::Outgoing;
 use crate::carrier::started::Sent;
 use crate::carrier::wr::{Data, PlainSend};
 use crate::queues::completion::{Armed, MAX_STAGED, Notify};
-use crate::queues::direct::{MAX_DIRECT, MAX_POOLED, Message, SHORT, SHORT_WORDS, Send, Sender, Way};
+use crate::queues::direct::{MAX_DIRECT, MAX_POOLED, Message, SHORT, Send, Sender, Slot, Way};
 use crate::queues::shared::{CqWord, Events, Memory, Object, QpWord, Word};
 use crate::queues::transaction::LockError;
 use crate::queues::transaction::{Machine as _, Progress};
@@ -456,24 +456,27 @@ pub(crate) fn send_prepared(writer: &mut RingWriter, endpoint: &Endpoint, pd: u3
     let (ring, length) = (DirectRing::of(ring), send.sge.length);
     let Some(key) = sender.has_room_for_short(&ring, length) else { return Sent::NotTaken };
     let solicited = send.flags.has(SendFlags::SOLICITED);
-    if !prepared.holds(key) || prepared.sleeps(solicited) {
+    if !prepared.is_unchanged(key) || prepared.sleeps(solicited) {
         return Sent::NotTaken;
     }
-    let mut words = [0; SHORT_WORDS];
+    let mut in_use = None;
+    let mut from = send.sge.addr;
     if length > 0 {
-        let Some((from, _in_use)) =
-            bytes::source(endpoint, key_cache, pd, &send.sge, send.is_inline(), false)
-        else {
+        let Some(found) = bytes::source(endpoint, key_cache, pd, &send.sge, send.is_inline(), false) else {
             return Sent::NotTaken;
         };
-        bytes::gather_words(&mut words[1..], from, length);
+        (from, in_use) = found;
     }
     let is_there = if length == 8 {
-        sender.send_word(&ring, words[1], send.imm)
+        sender.send_word(&ring, bytes::gather_word(from), send.imm)
     } else {
-        sender.send_short(&ring, &mut words, length, send.imm)
+        let mut slot = Slot::default();
+        bytes::gather_words(&mut slot[2..], from, length);
+        sender.send_short(&ring, &mut slot, length, send.imm)
     };
-    if is_there { Sent::Done(prepared.is_armed(solicited)) } else { Sent::Unclear }
+    drop(in_use);
+    // The message is on its way while this is asked. For one that died it is not there.
+    if is_there && prepared.lives() { Sent::Done(prepared.is_armed(solicited)) } else { Sent::Unclear }
 }
 
 /// The same of one that does not stand in one slot.
@@ -527,6 +530,9 @@ pub(crate) fn wake(target: &Target, solicited: bool, order: &CompletionOrder<'_>
 pub(crate) fn was_delivered(writer: &mut Option<RingWriter>, target: Option<&Target>) -> Option<bool> {
     let (writer, target) = (writer.take()?, target?);
     let ring = DirectRing::of(&writer.ring);
+    if writer.way.is_open(&ring) && !target.remote.lives() {
+        return Some(false);
+    }
     let (view, qp) = (target.remote.host.with(&target.held), Object::Qp(target.qp));
     let locked = acquire(&view, qp);
     let was_delivered = writer.way.was_delivered(&ring);
