@@ -20,7 +20,7 @@ mod pin;
 mod place;
 mod transfer;
 
-pub(crate) use gather::{Gathered, gather_many, gather_words, source};
+pub(crate) use gather::{Gathered, gather_many, gather_pieces, gather_words, source};
 pub(crate) use known_key::KnownKey;
 pub(crate) use pin::{Use, look_again, lookup, pin};
 pub use place::place;
