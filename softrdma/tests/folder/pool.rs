@@ -27,14 +27,19 @@ fn have_pools() -> bool {
 
 /// Whether a message waits in the pool: its receiver sees it when it polls, not before. It is polled.
 fn waits_in_pool(one: &End, other: &End, mark: u8) -> bool {
-    other.memory.fill(0, &[0; LONG]);
-    one.memory.fill(0, &[mark; LONG]);
-    other.receive(mark.into(), 0, LONG);
-    one.send(mark.into(), 0, LONG);
+    as_long_waits_in_pool(one, other, mark, LONG)
+}
+
+/// The same of so many bytes.
+fn as_long_waits_in_pool(one: &End, other: &End, mark: u8, length: usize) -> bool {
+    other.memory.fill(0, &vec![0; length]);
+    one.memory.fill(0, &vec![mark; length]);
+    other.receive(mark.into(), 0, length);
+    one.send(mark.into(), 0, length);
     one.done(mark.into());
-    let is_there = other.memory.bytes(0, LONG) == [mark; LONG];
+    let is_there = other.memory.bytes(0, length) == vec![mark; length];
     other.done(mark.into());
-    assert!(other.memory.bytes(0, LONG) == [mark; LONG]);
+    assert!(other.memory.bytes(0, length) == vec![mark; length]);
     !is_there
 }
 
@@ -45,6 +50,16 @@ fn longer_messages_wait_in_the_pool_from_the_second_on() {
         assert!(!waits_in_pool(&one, &other, 1));
         assert_eq!(waits_in_pool(&one, &other, 2), have_pools());
         assert_eq!(waits_in_pool(&one, &other, 3), have_pools());
+    }
+}
+
+/// Programs send what is long in pieces of 8 KiB, each behind a header.
+#[test]
+fn eight_kibibytes_and_a_header_wait_in_the_pool() {
+    let (_fabric, _nodes, one, other) = pair(near_apart, QpType::Rc);
+    waits_in_pool(&one, &other, 1);
+    for (length, waits) in [(201, true), (8192 + 64, true), (8192 + 65, false), (8192, true)] {
+        assert_eq!(as_long_waits_in_pool(&one, &other, 2, length), waits && have_pools(), "{length}");
     }
 }
 
