@@ -24,5 +24,5 @@ pub(crate) use gather::{Gathered, gather_many, gather_pieces, gather_words, sour
 pub(crate) use known_key::KnownKey;
 pub(crate) use pin::{Use, look_again, lookup, pin};
 pub use place::place;
-pub(crate) use place::{place_again, place_many, place_pieces};
+pub(crate) use place::{fetch, place_again, place_many, place_pieces};
 pub(crate) use transfer::{answer, atomic, into_receive, into_taken, transfer_used, with_local, word};
