@@ -171,23 +171,31 @@ impl Thread<'_> {
         accepted > 0 || self.program.own(qp).timeout == 0 || self.is_hopeless(qp)
     }
 
-    /// What a request brings: by its place in memory, or itself.
-    fn data(&self, message: usize) -> ([Sge; 1], Vec<u8>) {
+    /// What a request brings: by its places in memory, or itself. Every third has a piece of one word in front,
+    /// as a header is.
+    fn data(&self, message: usize) -> (Vec<Sge>, Vec<u8>) {
         let Program { ledger, plan, .. } = *self.program;
         let to = &plan.messages[message];
         let space = std::ptr::from_ref(&ledger.sends[message]) as u64;
         let results = std::ptr::from_ref(&ledger.results[message]) as u64;
         let answers = matches!(to.opcode, Opcode::RdmaRead | Opcode::CmpAndSwp | Opcode::FetchAndAdd);
+        let good = self.program.region.lkey;
         let sge = Sge {
             addr: if answers { results } else { space },
             length: to.words as u32 * 8,
-            lkey: if to.bad_lkey { 1 } else { self.program.region.lkey },
+            lkey: if to.bad_lkey { 1 } else { good },
+        };
+        let sges = if message.is_multiple_of(3) && sge.length > 8 && !answers {
+            let header = Sge { length: 8, lkey: good, ..sge };
+            vec![header, Sge { addr: sge.addr + 8, length: sge.length - 8, ..sge }]
+        } else {
+            vec![sge]
         };
         let bytes = (0..to.words).flat_map(|at| word(message as u64, at).to_ne_bytes());
-        ([sge], bytes.collect())
+        (sges, bytes.collect())
     }
 
-    fn request<'a>(&self, qp: usize, message: usize, (sges, bytes): &'a ([Sge; 1], Vec<u8>)) -> Wr<'a> {
+    fn request<'a>(&self, qp: usize, message: usize, (sges, bytes): &'a (Vec<Sge>, Vec<u8>)) -> Wr<'a> {
         let Program { ledger, plan, .. } = *self.program;
         let (to, sent) = (&plan.messages[message], &ledger.sent[message]);
         let opcode = match to.opcode {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use softrdma::device::{Channel, Copying};
+use softrdma::device::{Channel, Copying, QpInit, QueuePair};
 use softrdma::queues::direct::DirectWord;
 use softrdma::queues::shared::{Memory as _, Object, Word};
 use softrdma::rules::receive::Sge;
@@ -27,14 +27,19 @@ fn have_pools() -> bool {
 
 /// Whether a message waits in the pool: its receiver sees it when it polls, not before. It is polled.
 fn waits_in_pool(one: &End, other: &End, mark: u8) -> bool {
-    other.memory.fill(0, &[0; LONG]);
-    one.memory.fill(0, &[mark; LONG]);
-    other.receive(mark.into(), 0, LONG);
-    one.send(mark.into(), 0, LONG);
+    as_long_waits_in_pool(one, other, mark, LONG)
+}
+
+/// The same of so many bytes.
+fn as_long_waits_in_pool(one: &End, other: &End, mark: u8, length: usize) -> bool {
+    other.memory.fill(0, &vec![0; length]);
+    one.memory.fill(0, &vec![mark; length]);
+    other.receive(mark.into(), 0, length);
+    one.send(mark.into(), 0, length);
     one.done(mark.into());
-    let is_there = other.memory.bytes(0, LONG) == [mark; LONG];
+    let is_there = other.memory.bytes(0, length) == vec![mark; length];
     other.done(mark.into());
-    assert!(other.memory.bytes(0, LONG) == [mark; LONG]);
+    assert!(other.memory.bytes(0, length) == vec![mark; length]);
     !is_there
 }
 
@@ -45,6 +50,88 @@ fn longer_messages_wait_in_the_pool_from_the_second_on() {
         assert!(!waits_in_pool(&one, &other, 1));
         assert_eq!(waits_in_pool(&one, &other, 2), have_pools());
         assert_eq!(waits_in_pool(&one, &other, 3), have_pools());
+    }
+}
+
+/// Programs send what is long in pieces of 8 KiB, each behind a header.
+#[test]
+fn eight_kibibytes_and_a_header_wait_in_the_pool() {
+    let (_fabric, _nodes, one, other) = pair(near_apart, QpType::Rc);
+    waits_in_pool(&one, &other, 1);
+    for (length, waits) in [(201, true), (8192 + 64, true), (8192 + 65, false), (8192, true)] {
+        assert_eq!(as_long_waits_in_pool(&one, &other, 2, length), waits && have_pools(), "{length}");
+    }
+}
+
+/// As [`waits_in_pool`], of a message whose pieces have these lengths, with gaps between them.
+fn pieces_wait_in_pool(one: &End, other: &End, mark: u8, lengths: &[usize]) -> bool {
+    other.receive(mark.into(), 0, LONG);
+    posted_pieces_wait_in_pool(one, other, mark, lengths)
+}
+
+/// The same, where a receive request is posted.
+fn posted_pieces_wait_in_pool(one: &End, other: &End, mark: u8, lengths: &[usize]) -> bool {
+    let sent: Vec<u8> = (0..LONG).map(|n| (n as u8) ^ mark).collect();
+    let (mut from, mut done, mut sges) = (1, 0, Vec::new());
+    for length in lengths {
+        one.memory.fill(from, &sent[done..done + length]);
+        sges.push(one.sge(from, *length));
+        (from, done) = (from + length + 13, done + length);
+    }
+    assert_eq!(done, LONG);
+    other.memory.fill(0, &[0; LONG]);
+    one.qp.post_send(&wr(mark.into(), Opcode::Send, &sges)).unwrap();
+    one.done(mark.into());
+    let is_there = other.memory.bytes(0, LONG) == sent;
+    other.done(mark.into());
+    assert!(other.memory.bytes(0, LONG) == sent, "{lengths:?}");
+    !is_there
+}
+
+#[test]
+fn messages_of_several_pieces_wait_in_the_pool_as_others_do() {
+    for carrier in [near, near_apart] {
+        let (_fabric, _nodes, one, other) = pair(carrier, QpType::Rc);
+        assert!(!waits_in_pool(&one, &other, 1));
+        for (n, lengths) in [&[9, 2991][..], &[1500, 1500], &[0, 1, 0, 2999], &[2999, 1]].iter().enumerate() {
+            assert_eq!(pieces_wait_in_pool(&one, &other, n as u8 + 2, lengths), have_pools(), "{lengths:?}");
+        }
+    }
+}
+
+#[test]
+fn messages_of_several_pieces_wait_in_the_pool_of_a_shared_receive_queue() {
+    let folder = Folder::new();
+    let (here, there) = (Node::new(&folder), Node::new(&folder));
+    let (srq, cq) = (there.shared_queue(8), there.cq(64, None, 1));
+    let init = QpInit { srq: Some(srq.clone()), ..there.init(QpType::Rc, &cq) };
+    let (one, other) =
+        (here.end(QpType::Rc), there.end_of(QueuePair::new(&there.device, &init).unwrap(), cq));
+    connect_ends(&one, &other);
+    for mark in 1..5 {
+        post_shared(&srq, mark.into(), &other, 0, LONG);
+        let waits = posted_pieces_wait_in_pool(&one, &other, mark, &[9, 1491, 1500]);
+        assert_eq!(waits, have_pools() && mark > 1, "{mark}");
+    }
+}
+
+/// A message with a piece that may not be sent goes the other way, which finds the error, and keeps no buffer.
+#[test]
+fn a_piece_that_may_not_be_sent_takes_no_buffer() {
+    let (_fabric, _nodes, one, other) = pair(near_apart, QpType::Rc);
+    waits_in_pool(&one, &other, 1);
+    for round in 0..BUFFERS + 1 {
+        let bad = Sge { lkey: one.sge(0, 1).lkey ^ 0xff, ..one.sge(9, LONG - 9) };
+        other.receive(1, 0, LONG);
+        one.qp.post_send(&wr(1, Opcode::Send, &[one.sge(0, 9), bad])).unwrap();
+        assert_eq!(one.poll().status, Status::LocProtErr);
+        for end in [&one, &other] {
+            set_state(&end.qp, QpState::Reset);
+            while end.try_poll().is_some() {}
+        }
+        connect_ends(&one, &other);
+        waits_in_pool(&one, &other, 1);
+        assert_eq!(pieces_wait_in_pool(&one, &other, 2, &[9, 2991]), have_pools(), "{round}");
     }
 }
 

@@ -11,7 +11,7 @@
 //! | [`cq`] [`cq_ex`] | completion queues, polled by arrays or one by one |
 //! | [`comp_cntr`] | completion counters |
 //! | [`qp`] [`qp_attr`] | queue pairs, and their attributes |
-//! | [`send`] [`wr`] | posting send requests: lists, and by calls |
+//! | [`send`] [`inline_data`] [`wr`] | posting send requests: lists, their inline data, and by calls |
 //! | [`srq`] [`xrcd`] | shared receive queues; XRC domains |
 //! | [`pd`] [`td`] | protection domains and thread domains |
 //! | [`mr`] [`dm`] [`mw`] | memory regions, memory of the device, memory windows |
@@ -37,6 +37,7 @@ pub mod event;
 pub mod gid;
 pub mod grh;
 pub mod identity;
+pub mod inline_data;
 pub mod link;
 pub mod mcast;
 pub mod mr;

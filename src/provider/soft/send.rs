@@ -12,6 +12,7 @@ use softrdma::rules::verbs::{Access, Opcode, QpType, SendFlags};
 use super::ah::Ah;
 use super::convert::{rejected, sges};
 use super::grh;
+use super::inline_data::{self, Room};
 use super::qp::Qp;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
@@ -41,6 +42,7 @@ pub unsafe extern "C" fn post_send(
     // The place of a list among the batches of other threads, none of which it may part.
     let _batch = object.builders.then(|| object.batch.lock());
     let mut sending = object.queue.sending();
+    let mut room = inline_data::room();
     let mut next = list;
     // SAFETY: the program passes a valid list.
     while let Some(wr) = unsafe { next.as_ref() } {
@@ -50,7 +52,7 @@ pub unsafe extern "C" fn post_send(
                 let access = sending.takes_one_sided().then(|| object.one_sided(wr)).flatten();
                 access.is_some_and(|access| sending.post_one_sided(&access))
             } else {
-                let send = sending.takes_plain().then(|| object.plain(wr)).flatten();
+                let send = sending.takes_plain().then(|| object.plain(wr, &mut room)).flatten();
                 send.is_some_and(|send| sending.post_plain(&send))
             };
             if is_posted { Ok(()) } else { object.post(&mut sending, wr) }
@@ -72,20 +74,34 @@ fn is_one_sided(opcode: u32) -> bool {
 }
 
 impl Qp {
-    /// The request as the most frequent of all, where it is one.
+    /// The request as the most frequent of all, where it is one. Inline data of several pieces are in `room`
+    /// then.
     ///
     /// # Safety
     /// `wr` is a valid request.
     #[inline(always)]
-    unsafe fn plain(&self, wr: &ibv_send_wr) -> Option<PlainSend> {
+    unsafe fn plain(&self, wr: &ibv_send_wr, room: &mut Room) -> Option<PlainSend> {
         let has_imm = wr.opcode == IBV_WR_SEND_WITH_IMM as u32;
-        if wr.num_sge != 1 || !(has_imm || wr.opcode == IBV_WR_SEND as u32) || self.qp_type != QpType::Rc {
+        if !(has_imm || wr.opcode == IBV_WR_SEND as u32) || self.qp_type != QpType::Rc {
             return None;
         }
-        // SAFETY: a valid list of one; the immediate data is set with that opcode, and an integer.
-        let (sge, imm) = unsafe { (wr.sg_list.as_ref()?, has_imm.then_some(wr.anon1.imm_data)) };
-        let sge = Sge { addr: sge.addr, length: sge.length, lkey: sge.lkey };
-        Some(PlainSend { wr_id: wr.wr_id, flags: flags(wr.send_flags), sge, imm })
+        let flags = flags(wr.send_flags);
+        let sge = if wr.num_sge == 1 {
+            // SAFETY: a valid list of one.
+            let sge = unsafe { wr.sg_list.as_ref()? };
+            Sge { addr: sge.addr, length: sge.length, lkey: sge.lkey }
+        } else if flags.has(SendFlags::INLINE) {
+            // SAFETY: by the contract; the program named these bytes to be taken now.
+            unsafe {
+                let list = sges(wr.sg_list, wr.num_sge as usize, self.cap.max_send_sge)?;
+                inline_data::put_together(list, self.cap.max_inline_data, room)?
+            }
+        } else {
+            return None;
+        };
+        // SAFETY: the immediate data is set with that opcode, and an integer.
+        let imm = unsafe { has_imm.then_some(wr.anon1.imm_data) };
+        Some(PlainSend { wr_id: wr.wr_id, flags, sge, imm })
     }
 
     /// The request as a write or a read of one piece of memory, where it is one.

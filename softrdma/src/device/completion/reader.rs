@@ -86,7 +86,7 @@ impl Reader {
     /// A poll found something.
     #[inline(always)]
     pub(super) fn found(&mut self, finders: &Finders) {
-        (self.empty_polls, self.looks_at) = (0, LOOKS);
+        (self.empty_polls, self.looks_at) = (0, if self.direct.foresees() { 1 } else { LOOKS });
         finders.note();
     }
 
@@ -106,6 +106,12 @@ impl Reader {
     /// What is to be done after so many polls in vain.
     #[cold]
     fn look(&mut self, finders: &Finders) -> After {
+        if self.empty_polls < LOOKS {
+            // There is time now.
+            self.direct.fetch();
+            self.looks_at = LOOKS;
+            return After::NOTHING;
+        }
         if self.empty_polls < PATIENT {
             if self.empty_polls < 2 * LOOKS {
                 self.idle.begin();

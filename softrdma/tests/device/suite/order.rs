@@ -147,7 +147,7 @@ fn open_pool(one: &End, other: &End) {
 }
 
 pub fn what_waits_in_the_pool_is_in_its_buffer_before_younger_messages(carrier: Carrier) {
-    const SIZES: [usize; 13] = [300, 8192, 512, 20_000, 4096, 201, 9_000, 8192, 8193, 700, 700, 30_000, 600];
+    const SIZES: [usize; 13] = [300, 8192, 512, 20_000, 4096, 201, 9_000, 8256, 8257, 700, 700, 30_000, 600];
     let (_fabric, _nodes, one, other) = pair(carrier, QpType::Rc);
     open_pool(&one, &other);
     let mut mark = 0u8;
@@ -180,7 +180,7 @@ pub fn a_read_finds_the_message_that_was_sent_before(carrier: Carrier) {
     let (_fabric, _nodes, one, other) = pair(carrier, QpType::Rc);
     open_pool(&one, &other);
     let remote = (other.memory.addr(0), other.region.rkey);
-    for (n, length) in (1u8..).zip([201, 4096, 8192, 8193]) {
+    for (n, length) in (1u8..).zip([201, 4096, 8256, 8257]) {
         one.memory.fill(0, &vec![n; length]);
         other.receive(1, 0, length);
         one.send(1, 0, length);

@@ -83,11 +83,8 @@ impl<'a> Gathered<'a> {
 
     #[inline(always)]
     fn take_registered(&mut self, endpoint: &Endpoint, sge: &Sge, unchecked: Option<u32>) -> Option<()> {
-        let (entry, _in_use) = endpoint.keys.hold(sge.lkey)?;
-        let pd = unchecked.unwrap_or(entry.key.pd);
-        check_local(Some(&entry.key), pd, sge.addr, sge.length, false).ok()?;
-        entry.is_in_place().then_some(())?;
-        self.take_from(entry.translate(sge.addr), sge.length)
+        let (from, _in_use) = registered(endpoint, sge, unchecked)?;
+        self.take_from(from, sge.length)
     }
 
     #[inline]
@@ -107,6 +104,16 @@ impl<'a> Gathered<'a> {
         self.len += length;
         Some(())
     }
+}
+
+/// Where a piece of registered memory is that is sent, in use while the second lives; `None` as
+/// [`Gathered::fill`].
+#[inline(always)]
+fn registered<'a>(endpoint: &'a Endpoint, sge: &Sge, unchecked: Option<u32>) -> Option<(u64, InUse<'a>)> {
+    let (entry, in_use) = endpoint.keys.hold(sge.lkey)?;
+    let pd = unchecked.unwrap_or(entry.key.pd);
+    check_local(Some(&entry.key), pd, sge.addr, sge.length, false).ok()?;
+    entry.is_in_place().then(|| (entry.translate(sge.addr), in_use))
 }
 
 /// Where a piece of own memory is, in use while the second lives; `None` where its key does not allow what is
@@ -170,17 +177,43 @@ pub(crate) fn gather_words(words: &mut [u64], addr: u64, length: u32) {
 /// The same of many bytes, at once; whether there are words for them.
 #[inline(always)]
 pub(crate) fn gather_many(words: &[AtomicU64], addr: u64, length: u32) -> bool {
-    let length = length as usize;
-    if length > size_of_val(words) {
+    gather_at(words, 0, addr, length)
+}
+
+/// The bytes of a request of this protection domain in as many pieces as it has, one behind the other; `false`
+/// as [`Gathered::fill`] has none.
+#[inline(never)]
+pub(crate) fn gather_pieces(words: &[AtomicU64], endpoint: &Endpoint, data: Data<'_>, pd: u32) -> bool {
+    let mut end = 0;
+    let mut take = |addr: u64, length: u32| {
+        let is_there = gather_at(words, end, addr, length);
+        end = end.saturating_add(length as usize);
+        is_there
+    };
+    match data {
+        Data::Inline(bytes) => take(bytes.as_ptr().expose_provenance() as u64, bytes.len() as u32),
+        Data::InlineSges(sges) => sges.iter().all(|sge| take(sge.addr, sge.length)),
+        Data::Sges(sges) => sges.iter().filter(|sge| sge.length > 0).all(|sge| {
+            registered(endpoint, sge, Some(pd)).is_some_and(|(from, _in_use)| take(from, sge.length))
+        }),
+    }
+}
+
+/// Copies so many bytes of the program's as [`gather_words`], behind the first `at` bytes of the words; whether
+/// there is room for them.
+#[inline(always)]
+fn gather_at(words: &[AtomicU64], at: usize, addr: u64, length: u32) -> bool {
+    let (length, room) = (length as usize, size_of_val(words));
+    if at > room || length > room - at {
         return false;
     }
-    // SAFETY: as in `Gathered::take_from`. The words are in a mapping that is shared with their reader, who
-    // looks at them after it was told that they are there: only a hostile process does so meanwhile, or writes
-    // there, and bytes are all that it sees and changes.
+    // SAFETY: as in `Gathered::take_from`, and there is room behind `at`. The words are in a mapping that is
+    // shared with their reader, who looks at them after it was told that they are there: only a hostile process
+    // does so meanwhile, or writes there, and bytes are all that it sees and changes.
     unsafe {
         std::ptr::copy_nonoverlapping(
             std::ptr::with_exposed_provenance::<u8>(addr as usize),
-            words.as_ptr().cast::<u8>().cast_mut(),
+            words.as_ptr().cast::<u8>().cast_mut().add(at),
             length,
         );
     }

@@ -20,9 +20,9 @@ mod pin;
 mod place;
 mod transfer;
 
-pub(crate) use gather::{Gathered, gather_many, gather_word, gather_words, source};
+pub(crate) use gather::{Gathered, gather_many, gather_pieces, gather_word, gather_words, source};
 pub(crate) use known_key::KnownKey;
 pub(crate) use pin::{Use, look_again, lookup, pin};
 pub use place::place;
-pub(crate) use place::{place_again, place_many, place_pieces};
+pub(crate) use place::{fetch, place_again, place_many, place_pieces};
 pub(crate) use transfer::{answer, atomic, into_receive, into_taken, transfer_used, with_local, word};

@@ -1,6 +1,7 @@
 //! The sender's side of a pool: the buffers of its messages, as long as they wait.
 
 use std::hint::spin_loop;
+use std::sync::atomic::AtomicU64;
 
 use ironverbs_os::growth::try_box;
 
@@ -37,6 +38,19 @@ struct Waiting {
     /// Where its request has memory, if that is of a shared receive queue: it may be looked for in vain there
     /// later.
     to: Option<Sge>,
+}
+
+/// A message that goes by the pool.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pooled {
+    /// Bytes of payload.
+    pub(super) bytes: u32,
+    /// Immediate data.
+    pub(super) imm: Option<u32>,
+    /// Whether it wakes who waits for such alone.
+    pub(super) solicited: bool,
+    /// Whether a moment is waited for a buffer.
+    pub(super) waits: bool,
 }
 
 /// See the module: of one queue pair, whose target has this index.
@@ -133,7 +147,7 @@ impl PoolWriter {
     /// Takes a buffer for the message with this number, and notes that it waits there with so many bytes. Waits
     /// for one a moment as long as the owner takes messages, if `waits`.
     #[inline(always)]
-    pub(super) fn take(&mut self, number: u32, bytes: u32, solicited: bool, waits: bool) -> Option<u32> {
+    fn take(&mut self, number: u32, bytes: u32, solicited: bool, waits: bool) -> Option<u32> {
         let buffer = match self.find_free(number) {
             None if waits => self.await_free(number)?,
             found => found?,
@@ -173,9 +187,26 @@ impl PoolWriter {
         None
     }
 
+    /// Takes a buffer for the message with this number, into which `fill` puts its bytes; `None` where there is
+    /// no buffer, or it cannot.
+    #[inline(always)]
+    pub(super) fn put(
+        &mut self,
+        number: u32,
+        message: &Pooled,
+        fill: impl FnOnce(&[AtomicU64]) -> bool,
+    ) -> Option<u32> {
+        let buffer = self.take(number, message.bytes, message.solicited, message.waits)?;
+        if !self.payload(buffer).is_some_and(fill) {
+            self.untake(number);
+            return None;
+        }
+        Some(buffer)
+    }
+
     /// Where the payload of a message goes.
     #[inline(always)]
-    pub(super) fn payload(&self, buffer: u32) -> Option<&[std::sync::atomic::AtomicU64]> {
+    fn payload(&self, buffer: u32) -> Option<&[AtomicU64]> {
         self.words.payload(buffer)
     }
 

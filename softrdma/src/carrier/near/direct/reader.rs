@@ -49,6 +49,9 @@ pub(crate) struct RingReader {
     key_cache: KeyCache,
     /// Own completions come before the next message that were there when it was first seen: up to this count.
     own_first: Option<u32>,
+    /// The request of a shared receive queue that the next message most likely gets, and bytes of the last one,
+    /// which was a long one.
+    soon: Option<(u32, u32)>,
 }
 
 /// Moves the payload of a message to the buffer of a request with these words; its completion.
@@ -106,7 +109,7 @@ impl RingReader {
         let (ring, direct) = (direct.ring.clone(), direct.clone());
         let watched = receiver.watched();
         let (early, key_cache) = (VecDeque::new(), KeyCache::default());
-        let own_first = None;
+        let (own_first, soon) = (None, None);
         Self {
             direct,
             qp_num,
@@ -119,6 +122,7 @@ impl RingReader {
             watched,
             key_cache,
             own_first,
+            soon,
         }
     }
 
@@ -307,7 +311,23 @@ impl RingReader {
         let (imm, word) = (self.receiver.imm_beside(&ring, message), |n: usize| request[n]);
         let completion = delivered!(self, endpoint, message, imm, word);
         self.shared.as_ref()?.finish(count);
+        if message.pooled.is_some() {
+            self.soon = Some((count.wrapping_add(1), message.bytes));
+        }
         Some(completion)
+    }
+
+    /// Fetches the memory that the next long message most likely goes to: queues of thousands of requests have
+    /// more than a cache holds.
+    #[cold]
+    fn fetch(&mut self) {
+        let request = self.soon.take().zip(self.shared.as_ref());
+        if let Some(((count, bytes), shared)) = request
+            && let Some([_, pieces, addr, length_key]) = shared.request(count)
+            && pieces > 0
+        {
+            bytes::fetch(addr, bytes.min(length_key as u32));
+        }
     }
 
     /// Moves a payload that stands in several slots.
@@ -355,6 +375,17 @@ impl RingReaders {
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
+    }
+
+    /// Whether memory is known that messages most likely go to soon.
+    #[inline(always)]
+    pub(crate) fn foresees(&self) -> bool {
+        self.leads_to_shared && self.all.iter().any(|reader| reader.soon.is_some())
+    }
+
+    /// Fetches that memory into the cache.
+    pub(crate) fn fetch(&mut self) {
+        self.all.iter_mut().for_each(RingReader::fetch);
     }
 
     /// Whether there may be a message in a ring.

@@ -8,6 +8,7 @@ use crate::queues::direct::{MAX_DIRECT, SHORT, Sender, Slot};
 use crate::rules::verbs::SendFlags;
 use crate::shm::objects::DirectRing;
 
+use super::pooled::Pooled;
 use super::shared_writer::SharedWriter;
 use super::writer::RingWriter;
 
@@ -33,7 +34,8 @@ pub(crate) fn send_shared_prepared(
     let Some((from, in_use)) = source else { return Sent::NotTaken };
     let sent = if length > MAX_DIRECT as u32 {
         let Some(pool) = pool else { return Sent::NotTaken };
-        shared.send_pooled(sender, &ring, pool, (send, from), true)
+        let message = Pooled { bytes: length, imm: send.imm, solicited, waits: true };
+        shared.send_pooled(sender, &ring, pool, &message, |words| bytes::gather_many(words, from, length))
     } else if length <= SHORT {
         let mut slot = Slot::default();
         bytes::gather_words(&mut slot[2..], from, length);

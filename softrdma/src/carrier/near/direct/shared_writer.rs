@@ -3,17 +3,14 @@
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::carrier::near::bytes;
-use crate::carrier::wr::PlainSend;
 use crate::queues::direct::shared::{Board, Taker};
 use crate::queues::direct::{Message, Sender};
 use crate::queues::shared::{Memory, Object, SrqWord, Word, slot};
 use crate::rules::receive::Sge;
-use crate::rules::verbs::SendFlags;
 use crate::shm::objects::{DirectRing, HeldWords, Host, SharedWords};
 
 use super::LOOKS;
-use super::pooled::PoolWriter;
+use super::pooled::{PoolWriter, Pooled};
 use super::prepared::Prepared;
 
 /// The shared receive queue that a ring leads into.
@@ -98,25 +95,23 @@ impl SharedWriter {
         sender.send_shared_bytes(ring, bytes, imm, || self.take(ring))
     }
 
-    /// Writes a message whose payload, from this address on, goes to the pool, as [`SharedWriter::send`] one
-    /// that does not; `None` also where there is no room in the pool.
+    /// Writes a message whose payload `fill` puts into the pool if it can, as [`SharedWriter::send`] one that
+    /// stands in the ring; `None` also where there is no room in the pool, or `fill` could not.
     #[inline(never)]
     pub(super) fn send_pooled(
         &self,
         sender: &mut Sender,
         ring: &DirectRing<'_>,
         pool: &mut PoolWriter,
-        (send, from): (&PlainSend, u64),
-        waits: bool,
+        message: &Pooled,
+        fill: impl FnOnce(&[AtomicU64]) -> bool,
     ) -> Option<bool> {
-        let (number, length, solicited) =
-            (sender.number(), send.sge.length, send.flags.has(SendFlags::SOLICITED));
-        let buffer = pool.take(number, length, solicited, waits)?;
-        bytes::gather_many(pool.payload(buffer)?, from, length);
+        let (number, Pooled { bytes, imm, .. }) = (sender.number(), *message);
+        let buffer = pool.put(number, message, fill)?;
         let mut to = Sge::default();
         // Before it is taken: its place may be another's at any time then.
         let look = |count| to = self.request(count).map_or(Sge::default(), first_piece);
-        let sent = sender.send_shared_pooled(ring, buffer, length, send.imm, || {
+        let sent = sender.send_shared_pooled(ring, buffer, bytes, imm, || {
             self.taker.take(&self.words, || ring.is_open(), look)
         });
         match sent {

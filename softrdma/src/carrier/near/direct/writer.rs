@@ -6,7 +6,7 @@
 
 use std::hint::spin_loop;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::carrier::near::attributes::Place;
 use crate::carrier::near::bytes::{self, Gathered};
@@ -29,7 +29,7 @@ use crate::shm::objects::{DirectRing, HeldWords, Lane, View};
 use crate::shm::segment::Segment;
 
 use super::LOOKS;
-use super::pooled::PoolWriter;
+use super::pooled::{PoolWriter, Pooled};
 use super::prepared::Prepared;
 use super::shared_writer::SharedWriter;
 
@@ -377,16 +377,27 @@ fn send_pooled<const SHARED: bool>(
     out: &Outgoing<'_, '_>,
     waits: bool,
 ) -> Option<bool> {
-    let (Outgoing { endpoint, from, .. }, send) = (*out, PlainSend::of(out.wr)?);
+    let (Outgoing { endpoint, from, wr, request, .. }, pd) = (*out, out.from.pd);
     let RingWriter { ring, way, pool, key_cache, shared, .. } = writer;
     let (ring, sender, pool) = (DirectRing::of(ring), way.known_sender()?, pool.as_mut()?);
-    match shared {
-        Some(shared) if SHARED => {
+    let message = Pooled {
+        bytes: request.length as u32,
+        imm: (wr.opcode == Opcode::SendWithImm).then_some(wr.imm_or_key),
+        solicited: wr.flags.has(SendFlags::SOLICITED),
+        waits,
+    };
+    let shared = if SHARED { shared.as_ref() } else { None };
+    let mut send = |fill: &dyn Fn(&[AtomicU64]) -> bool| match shared {
+        Some(shared) => shared.send_pooled(sender, &ring, pool, &message, fill),
+        None => write_pooled(sender, &ring, pool, &message, fill),
+    };
+    match PlainSend::of(wr) {
+        Some(plain) => {
             let (from, _in_use) =
-                bytes::source(endpoint, key_cache, from.pd, &send.sge, send.is_inline(), false)?;
-            shared.send_pooled(sender, &ring, pool, (&send, from), waits)
+                bytes::source(endpoint, key_cache, from.pd, &plain.sge, plain.is_inline(), false)?;
+            send(&|words| bytes::gather_many(words, from, message.bytes))
         }
-        _ => write_pooled(sender, &ring, pool, key_cache, endpoint, from.pd, &send, waits),
+        None => send(&|words| bytes::gather_pieces(words, endpoint, wr.data, pd)),
     }
 }
 
@@ -404,25 +415,18 @@ fn find_pool(writer: &mut RingWriter, target: &Target) -> bool {
     writer.pool.is_some()
 }
 
-/// Writes a message whose payload goes to the pool, where there is room for it; whether it is there for
-/// certain. `None` as [`write_long`], and where there is no room.
+/// Writes a message whose payload `fill` puts into the pool, where there is room for it and it can; whether it
+/// is there for certain.
 #[inline(never)]
 fn write_pooled(
     sender: &mut Sender,
     ring: &DirectRing<'_>,
     pool: &mut PoolWriter,
-    key_cache: &mut KeyCache,
-    endpoint: &Endpoint,
-    pd: u32,
-    send: &PlainSend,
-    waits: bool,
+    message: &Pooled,
+    fill: impl FnOnce(&[AtomicU64]) -> bool,
 ) -> Option<bool> {
-    let length = send.sge.length;
-    let (from, _in_use) = bytes::source(endpoint, key_cache, pd, &send.sge, send.is_inline(), false)?;
-    let solicited = send.flags.has(SendFlags::SOLICITED);
-    let buffer = pool.take(sender.number(), length, solicited, waits)?;
-    bytes::gather_many(pool.payload(buffer)?, from, length);
-    Some(sender.send_pooled(ring, buffer, length, send.imm))
+    let buffer = pool.put(sender.number(), message, fill)?;
+    Some(sender.send_pooled(ring, buffer, message.bytes, message.imm))
 }
 
 /// Writes a message of several slots, for which there is room; whether it is there for certain. `None` where
@@ -492,7 +496,10 @@ fn send_prepared_long(writer: &mut RingWriter, endpoint: &Endpoint, pd: u32, sen
     }
     let is_there = match pool {
         Some(pool) if length > MAX_DIRECT as u32 => {
-            write_pooled(sender, &ring, pool, key_cache, endpoint, pd, send, true)
+            let source = bytes::source(endpoint, key_cache, pd, &send.sge, send.is_inline(), false);
+            let Some((from, _in_use)) = source else { return Sent::NotTaken };
+            let message = Pooled { bytes: length, imm: send.imm, solicited, waits: true };
+            write_pooled(sender, &ring, pool, &message, |words| bytes::gather_many(words, from, length))
         }
         _ => write_long(sender, &ring, key_cache, endpoint, pd, send),
     };
