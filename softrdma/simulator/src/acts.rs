@@ -171,8 +171,8 @@ impl Thread<'_> {
         accepted > 0 || self.program.own(qp).timeout == 0 || self.is_hopeless(qp)
     }
 
-    /// What a request brings: by its places in memory, or itself. Every third has a piece of one word in front, as
-    /// a header is.
+    /// What a request brings: by its places in memory, or itself. Every third has a piece of one word in front,
+    /// as a header is.
     fn data(&self, message: usize) -> (Vec<Sge>, Vec<u8>) {
         let Program { ledger, plan, .. } = *self.program;
         let to = &plan.messages[message];

@@ -20,8 +20,8 @@ pub fn room() -> Room {
     [const { MaybeUninit::uninit() }; MOST]
 }
 
-/// The bytes of these pieces as one, in `room`; `None`, and none is read, where they are more than `most`, or than
-/// there is room for.
+/// The bytes of these pieces as one, in `room`; `None`, and none is read, where they are more than `most`, or
+/// than there is room for.
 ///
 /// # Safety
 /// Each piece is readable if they are no more than `most`.

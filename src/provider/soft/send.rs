@@ -74,7 +74,8 @@ fn is_one_sided(opcode: u32) -> bool {
 }
 
 impl Qp {
-    /// The request as the most frequent of all, where it is one. Inline data of several pieces are in `room` then.
+    /// The request as the most frequent of all, where it is one. Inline data of several pieces are in `room`
+    /// then.
     ///
     /// # Safety
     /// `wr` is a valid request.

@@ -106,8 +106,8 @@ pub(crate) fn place_many(
 /// Bytes of a cache line.
 const LINE: u32 = 64;
 
-/// Has the processor fetch memory into its cache that is about to be written. It need not be there: nothing is read,
-/// and nothing can fail.
+/// Has the processor fetch memory into its cache that is about to be written. It need not be there: nothing is
+/// read, and nothing can fail.
 #[inline]
 pub(crate) fn fetch(addr: u64, bytes: u32) {
     for at in (0..bytes).step_by(LINE as usize) {

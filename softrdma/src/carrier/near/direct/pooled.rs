@@ -187,8 +187,8 @@ impl PoolWriter {
         None
     }
 
-    /// Takes a buffer for the message with this number, into which `fill` puts its bytes; `None` where there is no
-    /// buffer, or it cannot.
+    /// Takes a buffer for the message with this number, into which `fill` puts its bytes; `None` where there is
+    /// no buffer, or it cannot.
     #[inline(always)]
     pub(super) fn put(
         &mut self,

@@ -95,8 +95,8 @@ impl SharedWriter {
         sender.send_shared_bytes(ring, bytes, imm, || self.take(ring))
     }
 
-    /// Writes a message of so many bytes, which `fill` puts into the pool if it can, as [`SharedWriter::send`] one
-    /// that stands in the ring; `None` also where there is no room in the pool, or `fill` could not.
+    /// Writes a message whose payload `fill` puts into the pool if it can, as [`SharedWriter::send`] one that
+    /// stands in the ring; `None` also where there is no room in the pool, or `fill` could not.
     #[inline(never)]
     pub(super) fn send_pooled(
         &self,

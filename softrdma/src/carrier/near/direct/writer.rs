@@ -415,8 +415,8 @@ fn find_pool(writer: &mut RingWriter, target: &Target) -> bool {
     writer.pool.is_some()
 }
 
-/// Writes a message whose payload `fill` puts into the pool, where there is room for it and it can; whether it is
-/// there for certain.
+/// Writes a message whose payload `fill` puts into the pool, where there is room for it and it can; whether it
+/// is there for certain.
 #[inline(never)]
 fn write_pooled(
     sender: &mut Sender,
