@@ -65,8 +65,8 @@ pub const SLOT_WORDS: u32 = 8;
 /// Most bytes of a message whose payload is in the ring, in one [that is long enough](most_bytes): as many as
 /// travel in a completion entry.
 pub const MAX_DIRECT: usize = super::completion::MAX_STAGED;
-/// Most bytes of a message whose payload is in a pool: 8 KiB, and a header of up to a cache line, since programs
-/// send what is long in pieces of that many bytes behind headers of their own.
+/// Most bytes of a message whose payload is in a pool: 8 KiB, and a header of up to a cache line. Programs send
+/// what is long in pieces of that many bytes, each behind a header.
 pub const MAX_POOLED: u32 = 8192 + 64;
 /// Fewest slots of a ring, by powers of two.
 pub const MIN_SLOTS: u32 = 8;
