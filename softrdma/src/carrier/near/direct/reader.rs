@@ -3,7 +3,9 @@
 //! Messages in a ring and completions in the shared queue are handed out in the order of [`Receiver::turn`] and
 //! [`Receiver::before`], and both behind own completions ([`OwnReader::lets_pass`]).
 
+mod early;
 mod pooled;
+mod soon;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,9 +27,6 @@ use crate::rules::verbs::{Status, WcFlags, WcOpcode};
 use crate::shm::objects::{DirectRing, HeldWords};
 
 use super::{Direct, MOST, Pools, SharedRequests};
-
-/// Turns that a sender gets which moves a message, where its request is wanted: some hundred microseconds.
-const TURNS: u32 = 1000;
 
 /// A ring that messages are taken from.
 #[derive(Debug)]
@@ -225,48 +224,6 @@ impl RingReader {
         true
     }
 
-    #[cold]
-    fn complete_early(&mut self) -> Option<Completion> {
-        let (message, completion) = self.early.pop_front()?;
-        self.receiver.handed_out(&message, self.early.front().map(|(next, _)| *next));
-        self.publish_completed();
-        Some(completion)
-    }
-
-    /// Takes the messages that are in the ring out of it before their turn; the number behind them. `None`
-    /// where there is no memory for all of them.
-    #[cold]
-    #[inline(never)]
-    fn take_early(&mut self, endpoint: &Endpoint) -> Option<u32> {
-        // As many as there can be at a time: others may come meanwhile.
-        let mut left = self.direct.place.slots;
-        while left > 0
-            && let Some(message) = self.receiver.early(&DirectRing::of(&self.ring))
-        {
-            self.early.try_reserve(1).ok()?;
-            let completion = self.deliver_soon(endpoint, &message)?;
-            self.early.push_reserved((message, completion));
-            self.receiver.take_out(&DirectRing::of(&self.ring), &message);
-            self.watched = self.receiver.watched();
-            left -= 1;
-        }
-        Some(self.receiver.behind())
-    }
-
-    /// As [`RingReader::deliver`], after a sender that moves the message just now.
-    #[cold]
-    fn deliver_soon(&mut self, endpoint: &Endpoint, message: &Arrived) -> Option<Completion> {
-        for _ in 0..TURNS {
-            let found = self.deliver(endpoint, message);
-            if found.is_some() {
-                return found;
-            }
-            // It may wait for this processor.
-            std::thread::yield_now();
-        }
-        None
-    }
-
     /// Moves the payload of a message to the buffer of its request; its completion. `None` where its sender
     /// moves it just now.
     #[inline(always)]
@@ -317,19 +274,6 @@ impl RingReader {
         Some(completion)
     }
 
-    /// Fetches the memory that the next long message most likely goes to: queues of thousands of requests have
-    /// more than a cache holds.
-    #[cold]
-    fn fetch(&mut self) {
-        let request = self.soon.take().zip(self.shared.as_ref());
-        if let Some(((count, bytes), shared)) = request
-            && let Some([_, pieces, addr, length_key]) = shared.request(count)
-            && pieces > 0
-        {
-            bytes::fetch(addr, bytes.min(length_key as u32));
-        }
-    }
-
     /// Moves a payload that stands in several slots.
     #[inline(never)]
     fn place(&mut self, endpoint: &Endpoint, message: &Arrived, addr: u64, lkey: u32) -> bool {
@@ -375,17 +319,6 @@ impl RingReaders {
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
-    }
-
-    /// Whether memory is known that messages most likely go to soon.
-    #[inline(always)]
-    pub(crate) fn foresees(&self) -> bool {
-        self.leads_to_shared && self.all.iter().any(|reader| reader.soon.is_some())
-    }
-
-    /// Fetches that memory into the cache.
-    pub(crate) fn fetch(&mut self) {
-        self.all.iter_mut().for_each(RingReader::fetch);
     }
 
     /// Whether there may be a message in a ring.
