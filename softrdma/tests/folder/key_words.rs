@@ -144,7 +144,7 @@ fn scene(group: bool, sealed: Option<u64>) -> Scene {
 impl Scene {
     fn connect(&self) {
         for (end, other) in [(&self.end, &self.other), (&self.other, &self.end)] {
-            let attributes = Attributes { timeout: 6, ..attributes(other.qp.qp_num()) };
+            let attributes = Attributes { timeout: 10, ..attributes(other.qp.qp_num()) };
             set_state(&end.qp, QpState::Reset);
             bring_up(&end.qp, &attributes, QpState::Rts);
         }
