@@ -5,8 +5,16 @@
 //! | [`psn`] | packet sequence numbers, which stand in a circle |
 //! | [`opcode`] | what a packet is: transport, operation, position in its message, headers |
 //! | [`packet`] | headers that are written and read, and the payload behind them |
+//! | [`connection`] | what both sides of a connection's end know of it |
+//! | [`requester`] | the sending side of RC and UC: from messages to packets, from answers to completions |
+//! | [`responder`] | the receiving side: from packets to what is to be carried out, and answers |
+//! | [`window`] | how many packets may be under way |
 #![forbid(unsafe_code)]
 
+pub mod connection;
 pub mod opcode;
 pub mod packet;
 pub mod psn;
+pub mod requester;
+pub mod responder;
+pub mod window;
