@@ -1,0 +1,36 @@
+//! Requester and responder of RoCE v2 over a bad network, and what must hold meanwhile.
+//!
+//! `SEEDS` says how many runs are played (default 300), `FIRST_SEED` from which on, `SEED` plays one alone.
+#![allow(missing_docs)] // A test.
+
+mod end;
+mod message;
+mod network;
+mod play;
+mod random;
+
+use std::time::Instant;
+
+fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+fn random_messages() {
+    if let Some(seed) = setting("SEED") {
+        println!("{:?}", play::run(seed));
+        return;
+    }
+    let seeds = setting("SEEDS").unwrap_or(300);
+    let first = setting("FIRST_SEED").unwrap_or(0);
+    let start = Instant::now();
+    let mut seen = play::Seen::default();
+    for seed in first..first + seeds {
+        match std::panic::catch_unwind(|| play::run(seed)) {
+            Ok(one) => seen.add(&one),
+            Err(_) => panic!("SEED={seed} cargo test -p softrdma --test wire shows it alone"),
+        }
+    }
+    let rate = seeds as f64 / start.elapsed().as_secs_f64();
+    println!("{seeds} seeds, {rate:.0} a second: {seen:?}");
+}
