@@ -8,6 +8,8 @@ mod message;
 mod network;
 mod play;
 mod random;
+mod scripts;
+mod text;
 
 use std::time::Instant;
 

@@ -38,8 +38,9 @@ pub fn memory(end: usize) -> Vec<u8> {
 
 /// Bytes that say which message they are of, and where in it they stand.
 pub fn payload(number: u64, length: u32) -> Vec<u8> {
-    let mut bytes: Vec<u8> =
-        (0..length).map(|at| (at.wrapping_mul(7) + (at >> 8)) as u8 ^ (number as u8).wrapping_mul(29)).collect();
+    let mut bytes: Vec<u8> = (0..length)
+        .map(|at| (at.wrapping_mul(7) + (at >> 8)) as u8 ^ (number as u8).wrapping_mul(29))
+        .collect();
     if length >= 8 {
         bytes[..8].copy_from_slice(&number.to_ne_bytes());
     }
@@ -66,7 +67,14 @@ fn length(mtu: u32, random: &mut Random) -> u32 {
 }
 
 /// A random message, the `number`-th; what it does to the peer's memory is done in the shadow.
-pub fn random(number: u64, mtu: u32, answered: bool, refused: bool, shadow: &mut Shadow, random: &mut Random) -> Posted {
+pub fn random(
+    number: u64,
+    mtu: u32,
+    answered: bool,
+    refused: bool,
+    shadow: &mut Shadow,
+    random: &mut Random,
+) -> Posted {
     let opcode = if answered {
         random.one_of(&[
             Opcode::Send,

@@ -145,7 +145,10 @@ impl World {
             terms,
             total: 5 + random.below(25),
             lives: if self.mortal { 1 + random.below(3) } else { 1 },
-            psns: [random.next() as u32, if random.per_mille(500) { 0xff_fff0 } else { random.next() as u32 }],
+            psns: [
+                random.next() as u32,
+                if random.per_mille(500) { 0xff_fff0 } else { random.next() as u32 },
+            ],
             renewed: None,
             drains: [false; 2],
             begun: [0; 2],
@@ -172,7 +175,8 @@ impl World {
 
     fn step(&mut self) {
         let acts = self.now + 1 + self.random.below(12_000);
-        let deadlines = self.pairs.iter().flat_map(|pair| &pair.ends).filter_map(|end| end.requester.deadline());
+        let deadlines =
+            self.pairs.iter().flat_map(|pair| &pair.ends).filter_map(|end| end.requester.deadline());
         let next = deadlines.chain(self.network.next_arrival()).chain([acts]).min().unwrap();
         self.now = self.now.max(next);
         self.take();
