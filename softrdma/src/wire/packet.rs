@@ -365,3 +365,6 @@ const fn bytes_of_24(number: u32) -> [u8; 3] {
     let [_, high, middle, low] = number.to_be_bytes();
     [high, middle, low]
 }
+
+#[cfg(test)]
+mod tests;
