@@ -1,4 +1,5 @@
-//! RoCE v2 as it is on the wire: packets over UDP (IBA vol. 1 §9, annex A17). No I/O, no clock, no globals.
+//! RoCE v2 as it is on the wire: packets over UDP (IBA vol. 1 §9, annex A17). No I/O, no clock, no
+//! globals; of the crate, `rules` alone may be used.
 //!
 //! | file | what |
 //! |---|---|
