@@ -78,6 +78,7 @@ impl Bth {
 
     fn parse(from: &[u8; BTH_BYTES]) -> Option<Self> {
         let transport_version = from[1] & 0x0f;
+        // rule: wire-version
         if transport_version != 0 {
             return None;
         }

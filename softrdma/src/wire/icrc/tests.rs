@@ -130,6 +130,7 @@ fn whatever_a_header_says_counts() {
 
 /// What is masked, written down once more, and summed up bit by bit.
 #[test]
+// rule: wire-icrc
 fn as_the_specification_has_it() {
     let packet = noise(12 + 4 + 64);
     let flow = v4();

@@ -3,8 +3,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::wire::opcode::Transport;
 
-/// Bits of the BTH that are not read: MigReq, and those reserved beside the congestion bits and the acknowledge
-/// request.
+/// Bits of the BTH that are not read: MigReq, and those reserved beside the congestion bits and the
+/// acknowledge request.
 const NOT_READ: [(usize, u8); 3] = [(1, 0x40), (4, 0x3f), (8, 0x7f)];
 
 /// Where a datagram has the reserved byte of its DETH.
@@ -66,8 +66,8 @@ proptest! {
     }
 }
 
-/// A packet that is read is the same when it is written and read again, and its bytes are, but for those that do not
-/// matter.
+/// A packet that is read is the same when it is written and read again, and its bytes are, but for those that
+/// do not matter.
 fn look(bytes: &[u8]) {
     let Some(packet) = Packet::parse(bytes) else { return };
     let again = written(&packet.head(), packet.payload);
@@ -112,6 +112,7 @@ fn one_of_each() -> Vec<Vec<u8>> {
 }
 
 #[test]
+// rule: wire-headers
 fn fields_stand_where_the_specification_has_them() {
     let numbers =
         [0x0102_0304_0506_0708, 0x1112_1314_1516_1718, 0x2122_2324_2526_2728, 0x3132_3334_3536_3738];
@@ -165,6 +166,7 @@ fn what_is_cut_off_is_no_packet() {
 }
 
 #[test]
+// rule: wire-version
 fn what_no_packet_has_is_refused() {
     for packet in one_of_each() {
         let opcode = Packet::parse(&packet).unwrap().bth.opcode;
