@@ -285,6 +285,7 @@ impl Opcode {
     /// Which extended transport headers stand behind the BTH (IBA vol. 1 §9.2.1, same table; §9.3).
     #[must_use]
     pub const fn headers(self) -> HeaderSet {
+        // rule: wire-headers
         let meaning = self.meaning();
         let of_operation = match meaning.operation {
             Operation::Send => HeaderSet::NONE,
@@ -419,6 +420,7 @@ mod tests {
     }
 
     #[test]
+    // rule: wire-headers
     fn headers_of_the_specification() {
         // Of each opcode the bytes behind the BTH, and whether payload follows.
         let rc = [0, 0, 0, 4, 0, 4, 16, 0, 0, 4, 16, 20, 16, 4, 0, 4, 4, 4, 12, 28, 28];

@@ -78,6 +78,7 @@ impl Bth {
 
     fn parse(from: &[u8; BTH_BYTES]) -> Option<Self> {
         let transport_version = from[1] & 0x0f;
+        // rule: wire-version
         if transport_version != 0 {
             return None;
         }
@@ -365,3 +366,6 @@ const fn bytes_of_24(number: u32) -> [u8; 3] {
     let [_, high, middle, low] = number.to_be_bytes();
     [high, middle, low]
 }
+
+#[cfg(test)]
+mod tests;

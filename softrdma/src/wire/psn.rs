@@ -45,6 +45,7 @@ impl Psn {
     #[must_use]
     #[inline]
     pub const fn ahead_of(self, other: Self) -> i32 {
+        // rule: wire-psn
         (self.0.wrapping_sub(other.0) << 8).cast_signed() >> 8
     }
 
@@ -114,6 +115,7 @@ mod tests {
     }
 
     #[test]
+    // rule: wire-psn
     fn half_the_circle_away_is_behind() {
         let half = Psn(1 << 23);
         assert_eq!(half.ahead_of(Psn(0)), -(1 << 23));

@@ -1,13 +1,13 @@
 //! An end of a connection: its machines, its memory, and what it knows to be true of what arrives.
 
 use softrdma::rules::requester::{Retry, Syndrome};
-use softrdma::rules::verbs::{Opcode, Status};
+use softrdma::rules::verbs::{Opcode as Verb, Status};
 use softrdma::wire::connection::{Connection, Mtu};
-use softrdma::wire::opcode::{Operation, Transport};
+use softrdma::wire::opcode::{Opcode, Operation, Transport};
 use softrdma::wire::packet::{DEFAULT_P_KEY, Packet};
 use softrdma::wire::psn::Psn;
 use softrdma::wire::requester::Requester;
-use softrdma::wire::requester::message::{Done, Taken};
+use softrdma::wire::requester::message::{Done, Taken, Transmit};
 use softrdma::wire::responder::Responder;
 use softrdma::wire::responder::step::{Executed, Piece, Step};
 
@@ -43,10 +43,15 @@ pub struct End {
     partial: Vec<u8>,
     read: u32,
     pub receives: u32,
+    /// The packet behind the last that was carried out here.
+    pub expected: Psn,
+    /// Messages that were begun.
+    pub begun: u64,
     /// Its queue pair is in ERR: it answers nothing.
     pub broken: bool,
     /// The content of packets is not to be believed, as some were changed.
     pub unsure: bool,
+    mtu: Mtu,
     /// A message of its own that fails here.
     pub spoiled: Option<u64>,
 }
@@ -65,8 +70,11 @@ impl End {
             partial: vec![],
             read: 0,
             receives: 0,
+            expected: Psn::new(0),
+            begun: 0,
             broken: false,
             unsure: false,
+            mtu: Mtu::LEAST,
             spoiled: None,
         }
     }
@@ -80,11 +88,13 @@ impl End {
             p_key: DEFAULT_P_KEY,
             psn,
         };
+        self.mtu = terms.mtu;
         self.requester.start(connection(sends), terms.retry, terms.reads);
         self.requester.set_window_limit(terms.window);
         self.responder.start(connection(receives), terms.reads);
         (self.posted, self.ended, self.succeeded, self.executed) = (vec![], 0, 0, 0);
         (self.partial, self.read, self.receives) = (vec![], 0, 0);
+        (self.expected, self.begun) = (receives, 0);
         (self.broken, self.spoiled, self.shadow) = (false, None, shadow);
     }
 
@@ -107,6 +117,10 @@ impl End {
                 } else {
                     self.execute_unreliable(peer, &piece, packet.payload)
                 };
+                if !piece.again && matches!(executed, Executed::Done | Executed::Original(_)) {
+                    let packets = piece.memory.filter(|_| piece.operation == Operation::ReadRequest);
+                    self.expected = packet.bth.psn + packets.map_or(1, |reth| self.mtu.packets(reth.length));
+                }
                 self.responder.executed(executed);
             }
         }
@@ -127,6 +141,19 @@ impl End {
                 posted.answer = original.to_ne_bytes().to_vec();
             }
         }
+    }
+
+    /// A packet goes out: nothing is under way that may not be.
+    pub fn check_packet(&mut self, peer: &End, terms: &Terms, transmit: &Transmit, drains: bool) {
+        let ticket = transmit.ticket.0;
+        assert!(!drains || ticket < self.begun, "nothing is begun while the queue drains");
+        self.begun = self.begun.max(ticket + 1);
+        if terms.transport != Transport::Rc || self.unsure || peer.broken {
+            return;
+        }
+        let read = transmit.head.headers.reth.filter(|_| transmit.head.bth.opcode == Opcode::READ_REQUEST);
+        let last = transmit.head.bth.psn + (read.map_or(1, |reth| terms.mtu.packets(reth.length)) - 1);
+        assert!(last.ahead_of(peer.expected) < terms.window.cast_signed(), "more is under way than may be");
     }
 
     /// Carries out what may be anything.
@@ -153,10 +180,10 @@ impl End {
         let posted = peer.posted.get(self.executed as usize).expect("nothing more was posted");
         let message = &posted.message;
         let expected = match message.opcode {
-            Opcode::Send | Opcode::SendWithImm | Opcode::SendWithInv => Operation::Send,
-            Opcode::RdmaWrite | Opcode::RdmaWriteWithImm => Operation::Write,
-            Opcode::RdmaRead => Operation::ReadRequest,
-            Opcode::CmpAndSwp => Operation::CompareSwap,
+            Verb::Send | Verb::SendWithImm | Verb::SendWithInv => Operation::Send,
+            Verb::RdmaWrite | Verb::RdmaWriteWithImm => Operation::Write,
+            Verb::RdmaRead => Operation::ReadRequest,
+            Verb::CmpAndSwp => Operation::CompareSwap,
             _ => Operation::FetchAdd,
         };
         assert_eq!(piece.operation, expected, "messages are carried out in order, once");
@@ -257,9 +284,9 @@ impl End {
     /// Whether what came is this message.
     fn is_message(&self, posted: &Posted, piece: &Piece) -> bool {
         let message = &posted.message;
-        let with_imm = matches!(message.opcode, Opcode::SendWithImm | Opcode::RdmaWriteWithImm);
-        let with_inv = message.opcode == Opcode::SendWithInv;
-        let writes = matches!(message.opcode, Opcode::RdmaWrite | Opcode::RdmaWriteWithImm);
+        let with_imm = matches!(message.opcode, Verb::SendWithImm | Verb::RdmaWriteWithImm);
+        let with_inv = message.opcode == Verb::SendWithInv;
+        let writes = matches!(message.opcode, Verb::RdmaWrite | Verb::RdmaWriteWithImm);
         let memory = piece.memory.map(|reth| (reth.va, reth.rkey, reth.length));
         self.partial == posted.payload
             && (piece.operation == Operation::Write) == writes

@@ -55,8 +55,8 @@ struct Pair {
     /// When a pair of which one end is broken begins anew.
     renewed: Option<u64>,
     drains: [bool; 2],
-    /// Messages that were posted when draining began.
-    begun: [u64; 2],
+    /// Acts of programs of a thousand that post receive requests.
+    receives: u64,
 }
 
 pub struct World {
@@ -151,7 +151,7 @@ impl World {
             ],
             renewed: None,
             drains: [false; 2],
-            begun: [0; 2],
+            receives: random.one_of(&[20, 100, 300, 300]),
         }
     }
 
@@ -230,7 +230,7 @@ impl World {
             end.posted.push(message);
         }
         // Receivers are not ready now and then.
-        if random.per_mille(300) {
+        if random.per_mille(pair.receives) {
             end.receives += random.below(4) as u32;
         }
         if random.per_mille(5) {
@@ -243,7 +243,6 @@ impl World {
             end.requester.set_draining(false);
         } else if !*drains && random.per_mille(10) {
             *drains = true;
-            pair.begun[side] = posted;
             end.requester.set_draining(true);
         }
         if self.mortal && posted > end.ended && random.per_mille(2) && end.spoiled.is_none() {
@@ -260,7 +259,9 @@ impl World {
 
     /// Sends what may go, as far as there is room.
     fn transmit(&mut self, index: usize, side: usize) {
-        let end = &mut self.pairs[index].ends[side];
+        let pair = &mut self.pairs[index];
+        let [one, other] = &mut pair.ends;
+        let (end, peer) = if side == 0 { (one, other) } else { (other, one) };
         let to = index * 2 + (side ^ 1);
         let random = &mut self.random;
         for _ in 0..random.below(12) {
@@ -268,6 +269,7 @@ impl World {
                 break;
             }
             let Some(transmit) = end.requester.next(self.now) else { break };
+            end.check_packet(peer, &pair.terms, &transmit, pair.drains[side]);
             let ticket = transmit.ticket.0 as usize;
             let from = transmit.offset as usize;
             let payload = if transmit.length == 0 {
