@@ -160,7 +160,12 @@ impl World {
         self.seen.lives += 1;
         let pair = &mut self.pairs[index];
         for psn in &mut pair.psns {
-            *psn = psn.wrapping_add((1 << 20) + self.random.below(1 << 22) as u32);
+            *psn = if pair.renewed.is_none() && self.random.per_mille(300) {
+                // They wrap around soon.
+                (Psn::COUNT - 1) - self.random.below(60) as u32
+            } else {
+                psn.wrapping_add((1 << 20) + self.random.below(1 << 22) as u32)
+            };
         }
         let psns = pair.psns.map(Psn::new);
         for side in 0..2 {
