@@ -70,6 +70,9 @@ pub struct Responder {
     connection: Connection,
     /// The PSN of the next packet.
     expected: Psn,
+    /// The PSN of the last packet of a send or write. Only such are acknowledged alone: soft-RoCE takes an
+    /// acknowledgement with the PSN of a read for the end of that.
+    received: Psn,
     /// Messages that were completed: 24 bits.
     msn: u32,
     progress: Progress,
@@ -97,6 +100,7 @@ impl Responder {
                 psn: Psn::new(0),
             },
             expected: Psn::new(0),
+            received: Psn::new(0),
             msn: 0,
             progress: Progress::Idle,
             memory: Memory::new(reads)?,
@@ -111,7 +115,8 @@ impl Responder {
     /// under way.
     pub fn start(&mut self, connection: Connection, max_dest_rd_atomic: u8) {
         self.connection = connection;
-        (self.expected, self.msn, self.progress) = (connection.psn, 0, Progress::Idle);
+        (self.expected, self.received) = (connection.psn, connection.psn.previous());
+        (self.msn, self.progress) = (0, Progress::Idle);
         self.memory.start(max_dest_rd_atomic);
         (self.pending, self.answer, self.told, self.failed) = (None, None, false, false);
     }
@@ -192,7 +197,7 @@ impl Responder {
             Operation::Send | Operation::Write => {
                 // A negative one says the same and more.
                 if self.answer.is_none_or(|answer| answer.syndrome == syndrome::ACKNOWLEDGED) {
-                    self.answer(self.expected.previous(), syndrome::ACKNOWLEDGED);
+                    self.answer(self.received, syndrome::ACKNOWLEDGED);
                 }
             }
             Operation::ReadRequest => {
@@ -266,7 +271,7 @@ impl Responder {
         }
         let (asked, packets) = match (piece.operation, piece.memory) {
             (Operation::Send | Operation::Write, _) => {
-                self.expected = psn.next();
+                (self.expected, self.received) = (psn.next(), psn);
                 // One that waits speaks for this packet, too.
                 if pending.bth.ack_req || self.answer.is_some() {
                     self.answer(psn, syndrome::ACKNOWLEDGED);

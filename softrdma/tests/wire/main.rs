@@ -4,6 +4,7 @@
 #![allow(missing_docs)] // A test.
 
 mod end;
+mod hostile;
 mod message;
 mod network;
 mod play;
