@@ -11,7 +11,7 @@
 //! | [`connection`] | what both sides of a connection's end know of it |
 //! | [`requester`] | the sending side of RC and UC: from messages to packets, from answers to completions |
 //! | [`responder`] | the receiving side: from packets to what is to be carried out, and answers |
-//! | [`window`] | how many packets may be under way |
+//! | `window` | how many packets may be under way |
 #![forbid(unsafe_code)]
 
 pub mod connection;
@@ -22,4 +22,4 @@ pub mod packet;
 pub mod psn;
 pub mod requester;
 pub mod responder;
-pub mod window;
+mod window;

@@ -347,7 +347,7 @@ impl Requester {
         let ticket = Ticket(self.head);
         let done = match self.failed {
             Some(failed) if failed.ticket == ticket && self.is_failed() => failed,
-            // rule: qp-flush
+            // rule: flush-all, flush-order, flush-after-cause
             Some(failed) if failed.ticket < ticket => {
                 Done { ticket, status: Status::WrFlushErr, vendor_err: 0 }
             }

@@ -6,13 +6,13 @@
 //! | this | which packet is next, and what is answered |
 //! | [`step`] | what it asks of who carries requests out |
 //! | `sequence` | whether packets make a message |
-//! | [`memory`] | the last reads and atomic operations, and their answers that wait |
+//! | `memory` | the last reads and atomic operations, and their answers that wait |
 //!
 //! A packet changes nothing before its caller has said what came of it. Acknowledgements are coalesced: one
 //! speaks for all packets that were taken since the last call of [`Responder::next_response`]. They are sent
 //! behind answers to reads and atomic operations, as those speak for what was before them.
 
-pub mod memory;
+mod memory;
 mod sequence;
 pub mod step;
 
@@ -27,7 +27,7 @@ use memory::{Asked, Memory};
 use sequence::Progress;
 use step::{Executed, Part, Piece, Response, Step};
 
-/// Syndromes of AETHs (IBA vol. 1 §9.7.5.2.1, table 42).
+/// Syndromes of AETHs (IBA vol. 1 §9.7.5.2).
 mod syndrome {
     /// Acknowledged; receive requests are not counted.
     pub const ACKNOWLEDGED: u8 = 0x1f;
@@ -147,6 +147,7 @@ impl Responder {
                 }
             },
             1.. => {
+                // rule: wire-gap
                 if !self.told {
                     self.told = true;
                     self.answer(self.expected, syndrome::OUT_OF_SEQUENCE);
@@ -174,6 +175,7 @@ impl Responder {
         if behind != 0 && behind <= LATE {
             return Step::Nothing;
         }
+        // rule: wire-unreliable-gap
         if behind != 0 || packet.bth.opcode.position().begins() {
             // What is between was lost, and with it the message that was in progress.
             self.progress = Progress::Idle;
@@ -191,6 +193,7 @@ impl Responder {
     }
 
     /// A packet that was taken before: its answer was lost, or it came twice.
+    // rule: wire-duplicates
     fn take_duplicate(&mut self, packet: &Packet<'_>) -> Step {
         let psn = packet.bth.psn;
         match packet.bth.opcode.operation() {
@@ -217,7 +220,7 @@ impl Responder {
     }
 
     /// A read that was carried out, or the rest of one, from the first packet on that is missing (IBA vol. 1
-    /// §9.7.5.1.2).
+    /// §9.7.5).
     fn take_read_again(&mut self, packet: &Packet<'_>, reth: &Reth) -> Step {
         let Some((_, record, at)) = self.memory.find(packet.bth.psn) else { return Step::Nothing };
         let Asked::Read(original) = record.asked else { return Step::Nothing };
@@ -267,11 +270,12 @@ impl Responder {
         self.told = false;
         self.progress = pending.after;
         if piece.ends {
-            self.msn = self.msn + 1 & 0xff_ffff;
+            self.msn = (self.msn + 1) & 0xff_ffff;
         }
         let (asked, packets) = match (piece.operation, piece.memory) {
             (Operation::Send | Operation::Write, _) => {
                 (self.expected, self.received) = (psn.next(), psn);
+                // rule: wire-acknowledge
                 // One that waits speaks for this packet, too.
                 if pending.bth.ack_req || self.answer.is_some() {
                     self.answer(psn, syndrome::ACKNOWLEDGED);

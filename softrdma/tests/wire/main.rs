@@ -1,6 +1,6 @@
 //! Requester and responder of RoCE v2 over a bad network, and what must hold meanwhile.
 //!
-//! `SEEDS` says how many runs are played (default 300), `FIRST_SEED` from which on, `SEED` plays one alone.
+//! `SEEDS` says how many runs are played (default 100), `FIRST_SEED` from which on, `SEED` plays one alone.
 #![allow(missing_docs)] // A test.
 
 mod end;
@@ -24,7 +24,7 @@ fn random_messages() {
         println!("{:?}", play::run(seed));
         return;
     }
-    let seeds = setting("SEEDS").unwrap_or(300);
+    let seeds = setting("SEEDS").unwrap_or(100);
     let first = setting("FIRST_SEED").unwrap_or(0);
     let start = Instant::now();
     let mut seen = play::Seen::default();

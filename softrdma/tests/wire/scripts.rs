@@ -281,11 +281,14 @@ fn play_file(name: &str, scripts: &str) -> usize {
     count
 }
 
+// rule: wire-lost-answer, wire-old-answers, wire-gap, status-of-nak, ack-retries, rnr-retries, rnr-wait, qp-drains
 #[test]
 fn requester_scripts() {
     assert!(play_file("requester.txt", include_str!("scripts/requester.txt")) >= 20);
 }
 
+// rule: wire-gap, wire-duplicates, wire-acknowledge, wire-sequence, wire-packet-length, wire-write-length
+// rule: wire-unreliable-gap
 #[test]
 fn responder_scripts() {
     assert!(play_file("responder.txt", include_str!("scripts/responder.txt")) >= 20);

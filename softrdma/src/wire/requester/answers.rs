@@ -2,7 +2,7 @@
 //!
 //! An answer to a packet speaks for all packets before it, too: a responder carries requests out in order. But
 //! reads and atomic operations end by their own answers alone. Where an answer speaks for what is behind one, the
-//! answer to that one was lost (IBA vol. 1 §9.7.5.1.1), and it is asked for again.
+//! answer to that one was lost (IBA vol. 1 §9.7.5), and it is asked for again.
 
 use super::message::{Asked, Taken, Ticket};
 use super::{Requester, is_answered};
@@ -12,7 +12,7 @@ use crate::rules::verbs::Status;
 use crate::wire::opcode::{Operation, Transport};
 use crate::wire::packet::Packet;
 
-/// What an AETH's syndrome says (IBA vol. 1 §9.7.5.2.1, table 42).
+/// What an AETH's syndrome says (IBA vol. 1 §9.7.5.2).
 enum Answer {
     Acknowledged,
     /// Not before a time with this code.
@@ -51,6 +51,7 @@ impl Requester {
         let ahead = packet.bth.psn.ahead_of(self.connection.psn + (self.oldest as u32));
         let Ok(ahead) = u64::try_from(ahead) else { return Taken::Nothing };
         let number = self.oldest + ahead;
+        // rule: wire-old-answers
         if number >= self.sent {
             return Taken::Nothing;
         }
@@ -77,6 +78,7 @@ impl Requester {
                     self.not_ready(code, syndrome, now);
                 }
             }
+            // rule: wire-gap
             Answer::OutOfSequence => {
                 self.acknowledge(number, now);
                 self.lost_from(number, now);
@@ -110,6 +112,7 @@ impl Requester {
     /// All packets before `end` were carried out, as far as answers that are more than that came.
     fn acknowledge(&mut self, end: u64, now: u64) {
         match self.unanswered() {
+            // rule: wire-lost-answer
             Some(missing) if missing < end => {
                 self.progress(missing, now);
                 self.lost_from(missing, now);
@@ -200,7 +203,7 @@ impl Requester {
         }
     }
 
-    /// The answer is none to what was asked (IBA vol. 1 §9.9.2, table 57: class B).
+    /// The answer is none to what was asked (IBA vol. 1 §9.9.2).
     fn bad_response(&mut self) {
         self.fail_oldest(Status::BadRespErr, 0);
     }

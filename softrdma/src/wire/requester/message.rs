@@ -4,7 +4,7 @@ use crate::rules::verbs::{Opcode, Status};
 use crate::wire::opcode::{Extra, Operation};
 use crate::wire::packet::Head;
 
-/// Longest message (IBA vol. 1 §9.2.1, §9.4.3): 2^31 bytes.
+/// Longest message (IBA vol. 1 §9.7.4.1): 2^31 bytes.
 pub const MAX_MESSAGE: u32 = 1 << 31;
 
 /// Names a message: they are numbered from 0 on as they are posted.

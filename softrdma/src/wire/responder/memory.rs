@@ -1,5 +1,5 @@
 //! What a responder remembers of the reads and atomic operations that it carried out last, to answer them again
-//! (IBA vol. 1 §9.7.5.1.2: as many as may be under way), and which answers wait to be sent.
+//! (IBA vol. 1 §9.7.5: as many as may be under way), and which answers wait to be sent.
 
 use std::collections::TryReserveError;
 

@@ -1,12 +1,12 @@
 //! Whether packets make a message: what may follow what, and how long packets are (IBA vol. 1 §9.7.4.1 for RC,
-//! §9.8.2.2 for UC).
+//! §9.8.2 for UC).
 
 use super::step::Piece;
 use crate::wire::connection::Mtu;
 use crate::wire::opcode::{Operation, Position};
 use crate::wire::packet::{AtomicEth, Packet, Reth};
 
-/// Longest message (IBA vol. 1 §9.2.1): 2^31 bytes.
+/// Longest message (IBA vol. 1 §9.7.4.1): 2^31 bytes.
 const MAX_MESSAGE: u32 = 1 << 31;
 
 /// The message of which the last packets are missing.
@@ -66,11 +66,13 @@ impl Progress {
         }
         let position = opcode.position();
         let length = u32::try_from(packet.payload.len()).ok()?;
+        // rule: wire-packet-length
         let fits = match position {
             Position::First | Position::Middle => length == mtu.bytes(),
             Position::Last => (1..=mtu.bytes()).contains(&length),
             Position::Only => length <= mtu.bytes(),
         };
+        // rule: wire-sequence
         let (memory, received) = match (opcode.operation(), position.begins(), self) {
             (Operation::Send, true, Self::Idle) => (None, 0),
             (Operation::Write, true, Self::Idle) => (Some(headers.reth?), 0),
@@ -80,6 +82,7 @@ impl Progress {
         };
         let so_far = received.checked_add(length)?;
         let whole = memory.map_or(MAX_MESSAGE, |memory| memory.length);
+        // rule: wire-write-length
         let long_enough = match (memory.is_some(), position.ends()) {
             (true, true) => so_far == whole,
             (true, false) => so_far < whole,
