@@ -1,4 +1,5 @@
-//! What requester and responder of RoCE v2 cost, without a network: `cargo bench -p softrdma --bench connection`.
+//! What requester and responder of RoCE v2 cost, without a network:
+//! `cargo bench -p softrdma --bench connection`.
 //!
 //! Messages go from one to the other, with as many under way as the queue has places for, and so do answers.
 //! Packets are not written and payload is not copied. What a packet costs must not grow with the queue.

@@ -8,9 +8,9 @@
 //! | `answers` | what an answer changes |
 //! | `timer` | what happens when none comes |
 //!
-//! Packets are counted from the queue pair's first on, without wrapping around; their PSN is the lower 24 bits of
-//! that, from the first PSN on. Answers are held against that count first: what is not an answer to a packet
-//! that is under way changes nothing.
+//! Packets are counted from the queue pair's first on, without wrapping around; their PSN is the first one plus
+//! that, in 24 bits. Answers are held against that count first: what is not an answer to a packet that is under
+//! way changes nothing.
 //!
 //! A packet that was lost is sent again with all behind it (go back N). A requester goes back to a packet once;
 //! then it goes on or waits for the time-out. So an answer that comes twice, or late, does not send everything

@@ -1,5 +1,5 @@
-//! The receiving side of a connection: packets become parts of messages that are to be carried out, in order and
-//! once, and answers (IBA vol. 1 §9.7 for RC, §9.8 for UC).
+//! The receiving side of a connection: packets become parts of messages that are to be carried out, in order
+//! and once, and answers (IBA vol. 1 §9.7 for RC, §9.8 for UC).
 //!
 //! | file | what |
 //! |---|---|
@@ -300,8 +300,8 @@ impl Responder {
         self.memory.repeat(number, at, mtu.offset(at) + reth.length, mtu);
     }
 
-    /// The memory that an answer to a read needs is not there any more: the peer is told so in its place, and the
-    /// queue pair goes to ERR.
+    /// The memory that an answer to a read needs is not there any more: the peer is told so in its place, and
+    /// the queue pair goes to ERR.
     pub fn refuse_response(&mut self, response: &Response, syndrome: Syndrome) {
         self.memory.silence();
         self.refuse(response.head.bth.psn, syndrome);
@@ -325,8 +325,8 @@ impl Responder {
         self.answer = Some(Answer { psn, syndrome });
     }
 
-    /// The next packet that is to be sent to the peer, which counts as sent from now on. Called when all packets
-    /// that are there have been taken, it sends the fewest acknowledgements.
+    /// The next packet that is to be sent to the peer, which counts as sent from now on. Called when all
+    /// packets that are there have been taken, it sends the fewest acknowledgements.
     pub fn next_response(&mut self) -> Option<Response> {
         let mtu = self.connection.mtu;
         let Some(packet) = self.memory.next(mtu) else {

@@ -63,7 +63,8 @@ impl Window {
         self.size = self.size.min(MOST);
     }
 
-    /// The packet `lost` was lost, or its network is congested; `sent` is the one behind the last that was sent.
+    /// The packet `lost` was lost, or its network is congested; `sent` is the one behind the last that was
+    /// sent.
     pub fn lost(&mut self, lost: u64, sent: u64) {
         if lost < self.answered_for {
             return;

@@ -55,7 +55,7 @@ fn packet<'a>(input: &mut Input<'_>, near: Psn, payload: &'a [u8]) -> Option<Pac
 }
 
 fn play(input: &mut Input<'_>) {
-    let transport = if input.byte() % 4 == 0 { Transport::Uc } else { Transport::Rc };
+    let transport = if input.byte().is_multiple_of(4) { Transport::Uc } else { Transport::Rc };
     let mtu = Mtu::LEAST;
     let mut near = Psn::new(u32::from(input.byte()).wrapping_sub(128));
     let connection = Connection { transport, mtu, dest_qp: 1, p_key: 0xffff, psn: near };

@@ -281,7 +281,8 @@ fn play_file(name: &str, scripts: &str) -> usize {
     count
 }
 
-// rule: wire-lost-answer, wire-old-answers, wire-gap, status-of-nak, ack-retries, rnr-retries, rnr-wait, qp-drains
+// rule: wire-lost-answer, wire-old-answers, wire-gap, status-of-nak, ack-retries, rnr-retries, rnr-wait
+// rule: qp-drains
 #[test]
 fn requester_scripts() {
     assert!(play_file("requester.txt", include_str!("scripts/requester.txt")) >= 20);

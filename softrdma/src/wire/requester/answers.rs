@@ -1,8 +1,8 @@
 //! What answers change.
 //!
 //! An answer to a packet speaks for all packets before it, too: a responder carries requests out in order. But
-//! reads and atomic operations end by their own answers alone. Where an answer speaks for what is behind one, the
-//! answer to that one was lost (IBA vol. 1 §9.7.5), and it is asked for again.
+//! reads and atomic operations end by their own answers alone. Where an answer speaks for what is behind one,
+//! the answer to that one was lost (IBA vol. 1 §9.7.5), and it is asked for again.
 
 use super::message::{Asked, Taken, Ticket};
 use super::{Requester, is_answered};

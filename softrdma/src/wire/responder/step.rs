@@ -50,7 +50,8 @@ pub enum Executed {
     /// There is no receive request: the peer is to try again after the time with this `min_rnr_timer` code.
     /// Nothing happened.
     NotReady(u8),
-    /// It was refused: the queue pair goes to ERR. Of a read that was carried out before: the packet is dropped.
+    /// It was refused: the queue pair goes to ERR. Of a read that was carried out before: the packet is
+    /// dropped.
     Refused(Syndrome),
 }
 
