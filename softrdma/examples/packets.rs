@@ -1,7 +1,7 @@
 //! Packets of RoCE v2 for other programs to judge (`tests/wire/run`).
 //!
 //!     packets write FILE    writes packets of each opcode to a capture (pcap)
-//!     packets read FILE     reads packets that others sent: one a line, from the IP header on, in hexadecimal digits
+//!     packets read FILE     reads packets that others sent: one a line, from the IP header on, in hexadecimal
 //!
 //! Either prints what each packet has, as an object of JSON in a line.
 
