@@ -1,7 +1,7 @@
 //! Packets of RoCE v2 for other programs to judge (`tests/wire/run`).
 //!
 //!     packets write FILE    writes packets of each opcode to a capture (pcap)
-//!     packets read FILE     reads packets that others sent: one a line, from the IP header on, in hexadecimal digits
+//!     packets read FILE     reads packets that others sent: one a line, from the IP header on, in hexadecimal
 //!
 //! Either prints what each packet has, as an object of JSON in a line.
 
@@ -139,12 +139,15 @@ fn read(file: &str) {
         let digits = |at: usize| u8::from_str_radix(&line[2 * at..2 * at + 2], 16).unwrap();
         let bytes: Vec<u8> = (0..line.len() / 2).map(digits).collect();
         let (flow, datagram) = parse_ip(&bytes);
-        let (packet, _) = datagram.split_at(datagram.len() - ICRC_BYTES);
-        let packet = Packet::parse(packet).unwrap_or_else(|| panic!("no packet: {line}"));
-        let identification =
-            icrc::identification(&flow, datagram).unwrap_or_else(|| panic!("wrong ICRC: {line}"));
-        assert!(icrc::is_right(&flow, identification, datagram), "wrong ICRC: {line}");
-        println!("{}", described(&packet.head(), packet.payload, identification));
+        match (Packet::parse(&datagram[..datagram.len() - ICRC_BYTES]), icrc::identification(&flow, datagram))
+        {
+            (Some(packet), Some(identification)) => {
+                assert!(icrc::is_right(&flow, identification, datagram));
+                println!("{}", described(&packet.head(), packet.payload, identification));
+            }
+            (None, _) => println!(r#"{{"refused": "no packet"}}"#),
+            (_, None) => println!(r#"{{"refused": "wrong ICRC"}}"#),
+        }
     }
 }
 

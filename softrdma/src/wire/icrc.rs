@@ -38,9 +38,10 @@ const CONGESTION: usize = 4;
 pub struct Icrc(Hasher);
 
 impl Icrc {
-    /// Begins with the headers of a packet: `head` is the BTH and what may follow it, and `bytes` the length of all
-    /// that follows the UDP header, without the ICRC. Over IPv6 the identification is not used. A head that is no
-    /// BTH or longer than [`MAX_HEAD`], or more than [`MAX_PACKET`] bytes, is a defect of the caller.
+    /// Begins with the headers of a packet: `head` is the BTH and what may follow it, and `bytes` the length
+    /// of all that follows the UDP header, without the ICRC. Over IPv6 the identification is not used. A head
+    /// that is no BTH or longer than [`MAX_HEAD`], or more than [`MAX_PACKET`] bytes, is a defect of the
+    /// caller.
     #[must_use]
     pub fn new(flow: &Flow, identification: u16, head: &[u8], bytes: usize) -> Self {
         debug_assert!(
