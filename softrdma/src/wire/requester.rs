@@ -248,6 +248,25 @@ impl Requester {
         Some(transmit)
     }
 
+    /// There was no room for a packet after all, nor for those that [`Requester::next`] gave since: they are next
+    /// once more. Nothing was taken between, and no end of their messages was asked for. Their messages count as
+    /// begun.
+    pub fn unsend(&mut self, transmit: &Transmit) {
+        let next = self.connection.psn + (self.cursor as u32);
+        let behind = u64::from(next.steps_from(transmit.head.bth.psn));
+        let ticket = transmit.ticket.0;
+        if behind == 0 || behind > self.cursor || ticket < self.head || ticket > self.at {
+            return;
+        }
+        self.cursor -= behind;
+        if self.connection.transport != Transport::Rc {
+            self.oldest = self.cursor;
+            self.unfinished = ticket;
+        }
+        (self.at, self.asked_at, self.unasked) = (ticket, self.asked_head, 0);
+        self.follow_cursor();
+    }
+
     /// The packet behind the next one, where it may be sent. A request for an answer stands for all packets of
     /// that answer.
     fn end_of_packet(&mut self, pending: &Pending) -> Option<u64> {

@@ -45,7 +45,8 @@ mod syndrome {
 }
 
 /// A UC packet that is behind by no more is late or came twice. One that is behind by more is of a sender that
-/// has begun anew.
+/// has begun anew, or of a connection before: nothing but time tells them apart, so that the number of a UC queue
+/// pair must not be used again at once.
 const LATE: u32 = 1024;
 
 /// An acknowledgement that waits.
@@ -357,6 +358,18 @@ impl Responder {
                 response.payload = Some(Part { va, rkey: reth.rkey, length: packet.length });
                 Some(response)
             }
+        }
+    }
+
+    /// There was no room for a packet after all, which is sent later. Of several the last comes first.
+    pub fn unsend(&mut self, response: &Response) {
+        let Bth { opcode, psn, .. } = response.head.bth;
+        if opcode != Opcode::ACKNOWLEDGE {
+            self.memory.unsend(psn);
+        } else if let Some(aeth) = response.head.headers.aeth
+            && self.answer.is_none()
+        {
+            self.answer(psn, aeth.syndrome);
         }
     }
 

@@ -51,6 +51,11 @@ impl Network {
         }
     }
 
+    /// Packets to these ends are gone.
+    pub fn forget(&mut self, ends: [usize; 2]) {
+        self.packets.retain(|_, (to, _)| !ends.contains(to));
+    }
+
     /// When the next packet arrives.
     pub fn next_arrival(&self) -> Option<u64> {
         self.packets.first_key_value().map(|((at, _), _)| *at)

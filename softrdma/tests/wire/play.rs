@@ -167,6 +167,10 @@ impl World {
                 psn.wrapping_add((1 << 20) + self.random.below(1 << 22) as u32)
             };
         }
+        if pair.terms.transport == Transport::Uc {
+            // UC takes any message that begins, also one of the life before: no number is used again so soon.
+            self.network.forget([index * 2, index * 2 + 1]);
+        }
         let psns = pair.psns.map(Psn::new);
         for side in 0..2 {
             let shadow = Shadow { memory: pair.ends[side ^ 1].memory.clone(), read_since: false };
@@ -275,6 +279,11 @@ impl World {
             }
             let Some(transmit) = end.requester.next(self.now) else { break };
             end.check_packet(peer, &pair.terms, &transmit, pair.drains[side]);
+            if random.per_mille(30) {
+                // There is no room after all.
+                end.requester.unsend(&transmit);
+                break;
+            }
             let ticket = transmit.ticket.0 as usize;
             let from = transmit.offset as usize;
             let payload = if transmit.length == 0 {
@@ -289,6 +298,10 @@ impl World {
         let room = if end.broken && !end.responder.is_failed() { 0 } else { random.below(20) };
         for _ in 0..room {
             let Some(response) = end.responder.next_response() else { break };
+            if random.per_mille(30) {
+                end.responder.unsend(&response);
+                break;
+            }
             let payload = match &response.payload {
                 Some(part) => {
                     let at = end.place(part.va, part.length).unwrap_or(0);

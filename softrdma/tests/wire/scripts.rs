@@ -10,7 +10,7 @@ use softrdma::wire::opcode::{Operation, Transport};
 use softrdma::wire::packet::Packet;
 use softrdma::wire::psn::Psn;
 use softrdma::wire::requester::Requester;
-use softrdma::wire::requester::message::{Message, Taken, Ticket};
+use softrdma::wire::requester::message::{Message, Taken, Ticket, Transmit};
 use softrdma::wire::responder::Responder;
 use softrdma::wire::responder::step::{Executed, Piece, Response, Step};
 
@@ -44,6 +44,7 @@ struct Player {
     requester: Option<Requester>,
     responder: Option<Responder>,
     response: Option<Response>,
+    sent: Vec<Transmit>,
     now: u64,
 }
 
@@ -84,6 +85,7 @@ impl Player {
             ">" => return self.send(),
             "<" => return self.take(line, executed),
             "executed" => {}
+            "unsent" => self.unsend(text::number(words.at(1)) as usize),
             "gone" => {
                 let response = self.response.take().expect("a response");
                 self.responder.as_mut().unwrap().refuse_response(&response, syndrome(words.at(1)));
@@ -129,10 +131,22 @@ impl Player {
         line.to_string()
     }
 
+    /// The last packets were not sent.
+    fn unsend(&mut self, packets: usize) {
+        match (&mut self.requester, &mut self.responder) {
+            (Some(requester), _) => requester.unsend(&self.sent[self.sent.len() - packets]),
+            (_, Some(responder)) => responder.unsend(&self.response.take().expect("a response")),
+            _ => panic!("neither requester nor responder"),
+        }
+    }
+
     fn send(&mut self) -> String {
         if let Some(requester) = &mut self.requester {
             return match requester.next(self.now) {
-                Some(transmit) => format!("> {}", text::line(&transmit.head, transmit.length)),
+                Some(transmit) => {
+                    self.sent.push(transmit);
+                    format!("> {}", text::line(&transmit.head, transmit.length))
+                }
                 None => "> nothing".to_string(),
             };
         }
@@ -262,6 +276,7 @@ fn play_file(name: &str, scripts: &str) -> usize {
                 requester: None,
                 responder: None,
                 response: None,
+                sent: vec![],
                 now: 0,
             });
             continue;

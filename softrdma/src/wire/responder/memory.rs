@@ -156,6 +156,16 @@ impl Memory {
         None
     }
 
+    /// The packet of an answer was not sent, and waits once more.
+    pub fn unsend(&mut self, psn: Psn) {
+        let Some((number, _, packet)) = self.find(psn) else { return };
+        let place = self.place(number);
+        if let Some(record) = &mut self.records[place] {
+            record.next = record.next.min(packet);
+            self.waiting = self.waiting.min(number);
+        }
+    }
+
     /// No answer waits any more.
     pub fn silence(&mut self) {
         for record in self.records.iter_mut().flatten() {
