@@ -2,6 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use softrdma::wire::flow::Flow;
+use softrdma::wire::icrc::{self, Icrc};
+use softrdma::wire::packet::MAX_HEAD;
+
 use crate::random::Random;
 
 /// What it does to packets, each of a thousand.
@@ -12,7 +16,7 @@ pub struct Weather {
     /// How many are late, and by how many nanoseconds at most.
     pub late: u64,
     pub by: u64,
-    /// Changed so that the ICRC shows it: lost as well.
+    /// Changed in few bits, which the ICRC shows: lost as well.
     pub damaged: u64,
     /// Changed so that nothing shows it.
     pub changed: u64,
@@ -34,7 +38,7 @@ impl Network {
     /// Sends a packet to an end.
     pub fn send(&mut self, now: u64, to: usize, packet: &[u8], weather: &Weather, random: &mut Random) {
         self.sent += 1;
-        if random.per_mille(weather.lost + weather.damaged) {
+        if random.per_mille(weather.lost) || random.per_mille(weather.damaged) && is_seen(packet, random) {
             self.lost += 1;
             return;
         }
@@ -78,4 +82,25 @@ fn change(packet: &mut Vec<u8>, random: &mut Random) {
         let bit = random.below(packet.len().min(40) as u64 * 8) as usize;
         packet[bit / 8] ^= 1 << (bit % 8);
     }
+}
+
+/// Whether who receives the packet sees that up to 32 bits in a row have changed: always, but for the bits that
+/// routers may change (FECN, BECN), and these change nothing here.
+fn is_seen(packet: &[u8], random: &mut Random) -> bool {
+    let flow = Flow::new("10.0.0.1:49152".parse().unwrap(), "10.0.0.2:4791".parse().unwrap()).unwrap();
+    let head = packet.len().min(MAX_HEAD);
+    let mut icrc = Icrc::new(&flow, 0, &packet[..head], packet.len());
+    icrc.update(&packet[head..]);
+    let mut sent = packet.to_vec();
+    sent.extend(icrc.finish());
+    let mut came = sent.clone();
+    let first = random.below((came.len() as u64 - 4) * 8);
+    for _ in 0..=random.below(3) {
+        let bit = (first + random.below(32)) as usize;
+        came[bit / 8] ^= 1 << (bit % 8);
+    }
+    sent[4] = came[4];
+    let seen = !icrc::is_right(&flow, 0, &came);
+    assert_eq!(seen, came != sent, "the ICRC does not show what has changed");
+    seen
 }
