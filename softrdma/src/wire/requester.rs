@@ -248,9 +248,9 @@ impl Requester {
         Some(transmit)
     }
 
-    /// There was no room for a packet after all, nor for those that [`Requester::next`] gave since: they are next
-    /// once more. Nothing was taken between, and no end of their messages was asked for. Their messages count as
-    /// begun.
+    /// There was no room for a packet after all, nor for those that [`Requester::next`] gave since: they are
+    /// next once more. Nothing was taken between, and no end of their messages was asked for. Their messages
+    /// count as begun.
     pub fn unsend(&mut self, transmit: &Transmit) {
         let next = self.connection.psn + (self.cursor as u32);
         let behind = u64::from(next.steps_from(transmit.head.bth.psn));

@@ -45,8 +45,8 @@ mod syndrome {
 }
 
 /// A UC packet that is behind by no more is late or came twice. One that is behind by more is of a sender that
-/// has begun anew, or of a connection before: nothing but time tells them apart, so that the number of a UC queue
-/// pair must not be used again at once.
+/// has begun anew, or of a connection before: nothing but time tells them apart, so that the number of a UC
+/// queue pair must not be used again at once.
 const LATE: u32 = 1024;
 
 /// An acknowledgement that waits.
