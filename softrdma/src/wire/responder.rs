@@ -122,7 +122,8 @@ impl Responder {
         (self.pending, self.answer, self.told, self.failed) = (None, None, false, false);
     }
 
-    /// Whether it has refused a request, so that nothing is taken any more.
+    /// Whether it has refused a request, so that nothing is taken any more. What it had to answer until then is
+    /// still to be sent.
     #[must_use]
     pub fn is_failed(&self) -> bool {
         self.failed
