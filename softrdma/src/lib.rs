@@ -3,6 +3,7 @@
 //! | module | what it has |
 //! |---|---|
 //! | [`rules`] | what RDMA says: states, requester, responder, keys; no clock, no I/O |
+//! | [`wire`] | RoCE v2 as it is between hosts: packets and their fields; no clock, no I/O |
 //! | [`queues`] | words that processes share, and the transactions that change them |
 //! | [`shm`] | shared memory, locks that survive their owner, payload copies, bells |
 //! | `carrier` | what brings a request to its target; `carrier/near/`: another process of the folder |
@@ -94,6 +95,7 @@ mod error;
 pub mod queues;
 pub mod rules;
 pub mod shm;
+pub mod wire;
 
 /// What the crate's own tests take from inside, and no part of its interface.
 #[doc(hidden)]

@@ -1,0 +1,72 @@
+//! Between which addresses and ports a packet goes (IBA vol. 1 annex A17).
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// Destination port of RoCE v2 (UDP).
+pub const ROCE_PORT: u16 = 4791;
+
+/// Both addresses of a packet, of one family.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Addresses {
+    /// IPv4.
+    V4 {
+        /// Who sends it.
+        source: Ipv4Addr,
+        /// Who it is for.
+        destination: Ipv4Addr,
+    },
+    /// IPv6.
+    V6 {
+        /// Who sends it.
+        source: Ipv6Addr,
+        /// Who it is for.
+        destination: Ipv6Addr,
+    },
+}
+
+/// Addresses and UDP ports of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct Flow {
+    /// Its addresses.
+    pub addresses: Addresses,
+    /// Any number: it spreads packets over the ways of a network, and answers do not go there.
+    pub source_port: u16,
+    /// [`ROCE_PORT`].
+    pub destination_port: u16,
+}
+
+impl Flow {
+    /// From one socket's address to another's, where both are of one family. An IPv4-mapped IPv6 address, as a
+    /// socket of both families shows it, is the IPv4 address.
+    #[must_use]
+    pub fn new(source: SocketAddr, destination: SocketAddr) -> Option<Self> {
+        let addresses = match (source.ip().to_canonical(), destination.ip().to_canonical()) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => Addresses::V4 { source, destination },
+            (IpAddr::V6(source), IpAddr::V6(destination)) => Addresses::V6 { source, destination },
+            _ => return None,
+        };
+        Some(Self { addresses, source_port: source.port(), destination_port: destination.port() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(source: &str, destination: &str) -> Option<Flow> {
+        Flow::new(source.parse().unwrap(), destination.parse().unwrap())
+    }
+
+    #[test]
+    fn one_family() {
+        let v4 = flow("10.0.0.1:49152", "10.0.0.2:4791").unwrap();
+        assert_eq!((v4.source_port, v4.destination_port), (49152, ROCE_PORT));
+        assert_eq!(flow("[::ffff:10.0.0.1]:49152", "10.0.0.2:4791"), Some(v4));
+        assert!(matches!(
+            flow("[fe80::1]:1", "[fe80::2]:4791").unwrap().addresses,
+            Addresses::V6 { source, destination } if source < destination
+        ));
+        assert_eq!(flow("10.0.0.1:1", "[fe80::2]:4791"), None);
+        assert_eq!(flow("[fe80::2]:1", "[::ffff:10.0.0.1]:4791"), None);
+    }
+}

@@ -1,0 +1,371 @@
+//! Packets: the base transport header (BTH; IBA vol. 1 §9.2), the extended headers behind it (§9.3), and
+//! payload.
+//!
+//! All of it stands in the payload of a UDP datagram (annex A17), behind which the ICRC follows
+//! ([`super::icrc`]). Numbers are in network byte order.
+
+use super::opcode::{HeaderSet, Opcode};
+use super::psn::Psn;
+
+/// Bytes of a BTH.
+pub const BTH_BYTES: usize = 12;
+
+/// Bytes of the longest headers: BTH and AtomicETH.
+pub const MAX_HEAD: usize = 40;
+
+/// The default partition, with full membership.
+pub const DEFAULT_P_KEY: u16 = 0xffff;
+
+/// How many bytes of pad follow a payload, which ends at a multiple of 4 bytes with them.
+#[must_use]
+#[inline]
+pub const fn pad_of(payload: usize) -> u8 {
+    (payload.wrapping_neg() & 3) as u8
+}
+
+/// Base transport header. Its migration state (MigReq) is written as "migrated", where each connection begins,
+/// and not read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bth {
+    /// What the packet is.
+    pub opcode: Opcode,
+    /// Whether the message asks for an event at its receiver.
+    pub solicited: bool,
+    /// Bytes of pad behind the payload: 0 to 3 ([`pad_of`]).
+    pub pad: u8,
+    /// Partition key.
+    pub p_key: u16,
+    /// Queue pair that it is for: 24 bits.
+    pub dest_qp: u32,
+    /// Whether the responder is to acknowledge it.
+    pub ack_req: bool,
+    /// Its sequence number.
+    pub psn: Psn,
+    /// Forward explicit congestion notification.
+    pub fecn: bool,
+    /// Backward explicit congestion notification.
+    pub becn: bool,
+}
+
+impl Bth {
+    /// One that asks for nothing, in the default partition, before a payload of 4 · n bytes.
+    #[must_use]
+    #[inline]
+    pub const fn new(opcode: Opcode, dest_qp: u32, psn: Psn) -> Self {
+        Self {
+            opcode,
+            solicited: false,
+            pad: 0,
+            p_key: DEFAULT_P_KEY,
+            dest_qp,
+            ack_req: false,
+            psn,
+            fecn: false,
+            becn: false,
+        }
+    }
+
+    fn write(&self, to: &mut [u8; BTH_BYTES]) {
+        const MIGRATED: u8 = 0x40;
+        to[0] = self.opcode.byte();
+        to[1] = u8::from(self.solicited) << 7 | MIGRATED | (self.pad & 3) << 4;
+        to[2..4].copy_from_slice(&self.p_key.to_be_bytes());
+        to[4] = u8::from(self.fecn) << 7 | u8::from(self.becn) << 6;
+        to[5..8].copy_from_slice(&bytes_of_24(self.dest_qp));
+        to[8] = u8::from(self.ack_req) << 7;
+        to[9..12].copy_from_slice(&bytes_of_24(self.psn.number()));
+    }
+
+    fn parse(from: &[u8; BTH_BYTES]) -> Option<Self> {
+        let transport_version = from[1] & 0x0f;
+        // rule: wire-version
+        if transport_version != 0 {
+            return None;
+        }
+        Some(Self {
+            opcode: Opcode::from_byte(from[0])?,
+            solicited: from[1] & 0x80 != 0,
+            pad: from[1] >> 4 & 3,
+            p_key: u16::from_be_bytes([from[2], from[3]]),
+            dest_qp: of_24([from[5], from[6], from[7]]),
+            ack_req: from[8] & 0x80 != 0,
+            psn: Psn::new(of_24([from[9], from[10], from[11]])),
+            fecn: from[4] & 0x80 != 0,
+            becn: from[4] & 0x40 != 0,
+        })
+    }
+}
+
+/// RDMA extended transport header: which memory a write or read is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Reth {
+    /// Address in the region.
+    pub va: u64,
+    /// Key of the region.
+    pub rkey: u32,
+    /// Bytes of the whole message.
+    pub length: u32,
+}
+
+/// Atomic extended transport header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AtomicEth {
+    /// Address of the 8 bytes in the region.
+    pub va: u64,
+    /// Key of the region.
+    pub rkey: u32,
+    /// What is swapped in, or added.
+    pub swap_or_add: u64,
+    /// What a compare and swap compares with.
+    pub compare: u64,
+}
+
+/// Acknowledge extended transport header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Aeth {
+    /// Positive with credits, receiver not ready with a time, or negative with a reason (IBA vol. 1 §9.7.5).
+    pub syndrome: u8,
+    /// Message sequence number, which counts the messages that the responder has completed: 24 bits.
+    pub msn: u32,
+}
+
+/// Datagram extended transport header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Deth {
+    /// Key that the receiving queue pair must have.
+    pub qkey: u32,
+    /// Queue pair that sent it: 24 bits.
+    pub source_qp: u32,
+}
+
+/// Extended headers of a packet: those that its opcode has ([`Opcode::headers`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Headers {
+    /// Of datagrams.
+    pub deth: Option<Deth>,
+    /// Of the first packet of a write, and of reads.
+    pub reth: Option<Reth>,
+    /// Of atomic operations.
+    pub atomic: Option<AtomicEth>,
+    /// Of answers.
+    pub aeth: Option<Aeth>,
+    /// What stood in memory before an atomic operation (AtomicAckETH).
+    pub atomic_ack: Option<u64>,
+    /// Immediate data, as it stands in the program's memory (ImmDt): four bytes, not a number.
+    pub imm: Option<u32>,
+    /// Key of the receiver that is to be invalidated (IETH).
+    pub ieth: Option<u32>,
+}
+
+impl Headers {
+    /// None.
+    pub const NONE: Self =
+        Self { deth: None, reth: None, atomic: None, aeth: None, atomic_ack: None, imm: None, ieth: None };
+
+    /// Which there are.
+    #[must_use]
+    pub const fn set(&self) -> HeaderSet {
+        const fn if_there(there: bool, header: HeaderSet) -> HeaderSet {
+            if there { header } else { HeaderSet::NONE }
+        }
+        if_there(self.deth.is_some(), HeaderSet::DETH)
+            .union(if_there(self.reth.is_some(), HeaderSet::RETH))
+            .union(if_there(self.atomic.is_some(), HeaderSet::ATOMIC_ETH))
+            .union(if_there(self.aeth.is_some(), HeaderSet::AETH))
+            .union(if_there(self.atomic_ack.is_some(), HeaderSet::ATOMIC_ACK_ETH))
+            .union(if_there(self.imm.is_some(), HeaderSet::IMM_DT))
+            .union(if_there(self.ieth.is_some(), HeaderSet::IETH))
+    }
+}
+
+/// Headers of a packet that is to be sent. Payload and pad ([`Bth::pad`] zero bytes) follow from where they
+/// are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Head {
+    /// Base transport header.
+    pub bth: Bth,
+    /// Extended headers, exactly those of the opcode.
+    pub headers: Headers,
+}
+
+impl Head {
+    /// How many bytes [`write`](Self::write) writes.
+    #[must_use]
+    #[inline]
+    pub const fn bytes(&self) -> usize {
+        BTH_BYTES + self.headers.set().bytes()
+    }
+
+    /// Writes the headers to the beginning of an array, and returns how many bytes they take. Numbers of 24
+    /// bits are cut to these.
+    pub fn write(&self, to: &mut [u8; MAX_HEAD]) -> usize {
+        debug_assert_eq!(self.headers.set(), self.bth.opcode.headers(), "headers of {:?}", self.bth.opcode);
+        let mut writer = Writer { to, at: 0 };
+        self.bth.write(writer.next());
+        if let Some(deth) = &self.headers.deth {
+            writer.put(deth.qkey.to_be_bytes());
+            writer.put((deth.source_qp & 0xff_ffff).to_be_bytes());
+        }
+        if let Some(reth) = &self.headers.reth {
+            writer.put(reth.va.to_be_bytes());
+            writer.put(reth.rkey.to_be_bytes());
+            writer.put(reth.length.to_be_bytes());
+        }
+        if let Some(atomic) = &self.headers.atomic {
+            writer.put(atomic.va.to_be_bytes());
+            writer.put(atomic.rkey.to_be_bytes());
+            writer.put(atomic.swap_or_add.to_be_bytes());
+            writer.put(atomic.compare.to_be_bytes());
+        }
+        if let Some(aeth) = &self.headers.aeth {
+            writer.put([aeth.syndrome]);
+            writer.put(bytes_of_24(aeth.msn));
+        }
+        if let Some(original) = self.headers.atomic_ack {
+            writer.put(original.to_be_bytes());
+        }
+        if let Some(imm) = self.headers.imm {
+            writer.put(imm.to_ne_bytes());
+        }
+        if let Some(rkey) = self.headers.ieth {
+            writer.put(rkey.to_be_bytes());
+        }
+        writer.at
+    }
+}
+
+/// A packet that was received.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Packet<'a> {
+    /// Base transport header.
+    pub bth: Bth,
+    /// Extended headers, exactly those of the opcode.
+    pub headers: Headers,
+    /// Payload, without pad.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Packet<'a> {
+    /// Reads a UDP payload, without the ICRC at its end. None where it is no packet of RC, UC or UD: an opcode
+    /// or a transport version that is not known, headers that are cut off, a length that is no multiple of 4
+    /// bytes, more pad than payload, payload where the opcode has none.
+    ///
+    /// What contents of the reserved bits and the pad are does not matter. Nor is the payload's length held
+    /// against MTU and message here: a responder answers that one (IBA vol. 1 §9.7.4.1, §9.8.2.2), and does
+    /// not drop it silently.
+    #[must_use]
+    pub fn parse(udp_payload_without_icrc: &'a [u8]) -> Option<Self> {
+        if !udp_payload_without_icrc.len().is_multiple_of(4) {
+            return None;
+        }
+        let mut reader = Reader { rest: udp_payload_without_icrc };
+        let bth = Bth::parse(reader.next()?)?;
+        let headers = reader.headers(bth.opcode.headers())?;
+        let payload = reader.rest.len().checked_sub(usize::from(bth.pad))?;
+        if !bth.opcode.has_payload() && !reader.rest.is_empty() {
+            return None;
+        }
+        Some(Self { bth, headers, payload: &reader.rest[..payload] })
+    }
+
+    /// Its headers.
+    #[must_use]
+    #[inline]
+    pub const fn head(&self) -> Head {
+        Head { bth: self.bth, headers: self.headers }
+    }
+}
+
+/// What is written so far of an array.
+struct Writer<'a> {
+    to: &'a mut [u8; MAX_HEAD],
+    at: usize,
+}
+
+impl Writer<'_> {
+    /// The next bytes of the array.
+    #[inline]
+    fn next<const BYTES: usize>(&mut self) -> &mut [u8; BYTES] {
+        let start = self.at;
+        self.at += BYTES;
+        (&mut self.to[start..start + BYTES]).try_into().expect("so many bytes")
+    }
+
+    #[inline]
+    fn put<const BYTES: usize>(&mut self, bytes: [u8; BYTES]) {
+        *self.next() = bytes;
+    }
+}
+
+/// What is not read yet of a packet.
+struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// The next bytes, if there are so many.
+    #[inline]
+    fn next<const BYTES: usize>(&mut self) -> Option<&'a [u8; BYTES]> {
+        let (bytes, rest) = self.rest.split_first_chunk()?;
+        self.rest = rest;
+        Some(bytes)
+    }
+
+    #[inline]
+    fn u32(&mut self) -> Option<u32> {
+        self.next().copied().map(u32::from_be_bytes)
+    }
+
+    #[inline]
+    fn u64(&mut self) -> Option<u64> {
+        self.next().copied().map(u64::from_be_bytes)
+    }
+
+    fn headers(&mut self, set: HeaderSet) -> Option<Headers> {
+        let mut headers = Headers::NONE;
+        if set.has(HeaderSet::DETH) {
+            headers.deth = Some(Deth { qkey: self.u32()?, source_qp: self.u32()? & 0xff_ffff });
+        }
+        if set.has(HeaderSet::RETH) {
+            headers.reth = Some(Reth { va: self.u64()?, rkey: self.u32()?, length: self.u32()? });
+        }
+        if set.has(HeaderSet::ATOMIC_ETH) {
+            headers.atomic = Some(AtomicEth {
+                va: self.u64()?,
+                rkey: self.u32()?,
+                swap_or_add: self.u64()?,
+                compare: self.u64()?,
+            });
+        }
+        if set.has(HeaderSet::AETH) {
+            let &[syndrome, msn @ ..] = self.next::<4>()?;
+            headers.aeth = Some(Aeth { syndrome, msn: of_24(msn) });
+        }
+        if set.has(HeaderSet::ATOMIC_ACK_ETH) {
+            headers.atomic_ack = Some(self.u64()?);
+        }
+        if set.has(HeaderSet::IMM_DT) {
+            headers.imm = Some(u32::from_ne_bytes(*self.next()?));
+        }
+        if set.has(HeaderSet::IETH) {
+            headers.ieth = Some(self.u32()?);
+        }
+        Some(headers)
+    }
+}
+
+/// A number of 24 bits in network byte order.
+#[inline]
+const fn of_24([high, middle, low]: [u8; 3]) -> u32 {
+    u32::from_be_bytes([0, high, middle, low])
+}
+
+/// The low 24 bits of a number in network byte order.
+#[inline]
+const fn bytes_of_24(number: u32) -> [u8; 3] {
+    let [_, high, middle, low] = number.to_be_bytes();
+    [high, middle, low]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+use super::*;
+use crate::rules::verbs::Opcode as Verb;
+use crate::wire::opcode::Operation;
+use crate::wire::packet::Packet;
+use message::Taken;
+
+fn requester(transport: Transport, mtu: Mtu) -> Requester {
+    let connection = Connection { transport, mtu, dest_qp: 1, p_key: 0xffff, psn: Psn::new(0xff_ffff) };
+    let mut requester = Requester::new(16, 4).unwrap();
+    requester.start(connection, Retry { timeout: 4, retry_cnt: 7, rnr_retry: 7 }, 4);
+    requester
+}
+
+fn acknowledgement(psn: Psn) -> Packet<'static> {
+    let aeth = Some(super::super::packet::Aeth { syndrome: 31, msn: 0 });
+    let headers = Headers { aeth, ..Headers::NONE };
+    Packet { bth: Bth::new(Opcode::ACKNOWLEDGE, 1, psn), headers, payload: &[] }
+}
+
+#[test]
+fn the_longest_send() {
+    for transport in [Transport::Rc, Transport::Uc] {
+        let mut requester = requester(transport, Mtu::MOST);
+        requester.post(&Message::new(Verb::Send, MAX_MESSAGE)).unwrap();
+        let mut sent = 0;
+        while sent < MAX_MESSAGE {
+            let transmit = requester.next(0).unwrap();
+            assert_eq!((transmit.offset, transmit.length), (sent, 4096));
+            sent += transmit.length;
+            assert_eq!(transmit.head.bth.opcode.position().ends(), sent == MAX_MESSAGE);
+            if transmit.head.bth.ack_req {
+                requester.take(&acknowledgement(transmit.head.bth.psn), 0);
+            }
+        }
+        assert_eq!(requester.done().unwrap().status, Status::Success);
+    }
+}
+
+#[test]
+fn the_longest_read() {
+    let mut requester = requester(Transport::Rc, Mtu::MOST);
+    let data = [0; 4096];
+    let message = Message { va: 1 << 40, rkey: 3, ..Message::new(Verb::RdmaRead, MAX_MESSAGE) };
+    requester.post(&message).unwrap();
+    let mut came = 0;
+    while let Some(transmit) = requester.next(0) {
+        let reth = transmit.head.headers.reth.unwrap();
+        assert_eq!(reth.va, (1 << 40) + u64::from(transmit.offset));
+        let packets = Mtu::MOST.packets(reth.length);
+        for packet in 0..packets {
+            let position = Position::of(packet == 0, packet + 1 == packets);
+            let bth = Bth::new(Opcode::read_response(position), 1, transmit.head.bth.psn + packet);
+            let response = Packet { bth, headers: Headers::NONE, payload: &data };
+            let Taken::Read { offset, .. } = requester.take(&response, 0) else { panic!("{came}") };
+            assert_eq!(offset, came);
+            came += 4096;
+        }
+    }
+    assert_eq!(came, MAX_MESSAGE);
+    assert_eq!(requester.done().unwrap().status, Status::Success);
+}
+
+#[test]
+fn a_new_start_forgets_the_connection_before() {
+    let mut requester = requester(Transport::Rc, Mtu::LEAST);
+    for opcode in [Verb::Send, Verb::RdmaRead] {
+        requester.post(&Message::new(opcode, 300)).unwrap();
+    }
+    while requester.next(5).is_some() {}
+    requester.fail(Ticket(1), Status::LocProtErr);
+    requester.start(requester.connection, requester.retry, 4);
+    assert_eq!((requester.waiting(), requester.deadline(), requester.done()), (0, None, None));
+    assert!(requester.is_drained());
+    assert_eq!(requester.next(0), None);
+    assert_eq!(requester.post(&Message::new(Verb::Send, 1)), Ok(Ticket(0)));
+    let transmit = requester.next(0).unwrap();
+    assert_eq!(transmit.head.bth.psn, Psn::new(0xff_ffff));
+    assert_eq!(transmit.head.bth.opcode.operation(), Operation::Send);
+}
+
+#[test]
+fn what_has_ended_does_not_fail() {
+    let mut requester = requester(Transport::Rc, Mtu::LEAST);
+    for _ in 0..2 {
+        requester.post(&Message::new(Verb::Send, 1)).unwrap();
+        let transmit = requester.next(0).unwrap();
+        requester.take(&acknowledgement(transmit.head.bth.psn), 0);
+    }
+    assert_eq!(requester.done().unwrap().ticket, Ticket(0));
+    requester.fail(Ticket(0), Status::LocProtErr);
+    // The payload of an answer that came is stored before the message is asked for.
+    requester.fail(Ticket(1), Status::LocProtErr);
+    assert_eq!(requester.done().unwrap().status, Status::LocProtErr);
+    requester.fail(Ticket(7), Status::LocProtErr);
+    assert_eq!(requester.done(), None);
+}

@@ -1,0 +1,64 @@
+use super::*;
+
+fn responder(mtu: Mtu) -> Responder {
+    let connection =
+        Connection { transport: Transport::Rc, mtu, dest_qp: 1, p_key: 0xffff, psn: Psn::new(0xff_ffff) };
+    let mut responder = Responder::new(4).unwrap();
+    responder.start(connection, 4);
+    responder
+}
+
+fn send(psn: Psn, position: Position, payload: &[u8]) -> Packet<'_> {
+    let extra = super::super::opcode::Extra::Nothing;
+    let opcode = Opcode::new(Transport::Rc, Operation::Send, position, extra).unwrap();
+    Packet { bth: Bth::new(opcode, 1, psn), headers: Headers::NONE, payload }
+}
+
+#[test]
+fn the_longest_send() {
+    let data = [0; 4096];
+    for too_long in [false, true] {
+        let mut responder = responder(Mtu::MOST);
+        let packets = (1 << 31) / 4096;
+        for packet in 0..packets {
+            let last = !too_long && packet + 1 == packets;
+            let position = Position::of(packet == 0, last);
+            let step = responder.take(&send(Psn::new(0xff_ffff) + packet, position, &data));
+            let Step::Execute(piece) = step else { panic!("{packet}") };
+            assert_eq!((piece.offset, piece.ends), (packet * 4096, last));
+            responder.executed(Executed::Done);
+        }
+        let step = responder.take(&send(Psn::new(0xff_ffff) + packets, Position::Last, &data[..1]));
+        assert_eq!(step, Step::Refused);
+        assert!(responder.is_failed());
+    }
+}
+
+#[test]
+fn what_was_not_carried_out_is_taken_again() {
+    let mut responder = responder(Mtu::LEAST);
+    for _ in 0..2 {
+        let step = responder.take(&send(Psn::new(0xff_ffff), Position::Only, &[1]));
+        assert!(matches!(step, Step::Execute(Piece { ends: true, .. })));
+    }
+    responder.executed(Executed::Done);
+    responder.executed(Executed::Done);
+    assert_eq!(responder.take(&send(Psn::new(0xff_ffff), Position::Only, &[1])), Step::Nothing);
+    assert!(matches!(responder.take(&send(Psn::new(0), Position::Only, &[1])), Step::Execute(_)));
+}
+
+#[test]
+fn a_new_start_forgets_the_connection_before() {
+    let mut responder = responder(Mtu::LEAST);
+    let opcode = Opcode::FETCH_ADD;
+    let headers = Headers { atomic: Some(super::super::packet::AtomicEth::default()), ..Headers::NONE };
+    let atomic = Packet { bth: Bth::new(opcode, 1, Psn::new(0xff_ffff)), headers, payload: &[] };
+    responder.take(&atomic);
+    responder.executed(Executed::Original(5));
+    responder.take(&send(Psn::new(3), Position::Only, &[]));
+    let connection = Connection { psn: Psn::new(0), ..responder.connection };
+    responder.start(connection, 4);
+    assert_eq!(responder.next_response(), None);
+    assert_eq!(responder.take(&atomic), Step::Nothing);
+    assert_eq!(responder.next_response(), None);
+}

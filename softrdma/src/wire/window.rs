@@ -1,0 +1,143 @@
+//! How many packets may be under way: what neither network nor receive buffer of the peer has to lose.
+//!
+//! A window of packets that are sent and not yet acknowledged, which grows as TCP's does (RFC 5681): by every
+//! packet that is acknowledged until something was lost, then by one packet a round trip. A loss halves it,
+//! once for all that was lost in one round trip: as long as no packet is acknowledged that was sent after it.
+
+/// Most packets under way, as soft-RoCE's requester has (`RXE_MAX_UNACKED_PSNS`).
+pub const MOST: u32 = 128;
+
+/// Packets under way at the beginning.
+pub const START: u32 = 16;
+
+/// Fewest: with two, the peer is asked for an acknowledgement of the first before the second is answered.
+const LEAST: u32 = 2;
+
+/// A window. Packets are counted from the queue pair's first on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Window {
+    size: u32,
+    limit: u32,
+    /// Below that it grows by every packet.
+    threshold: u32,
+    /// Acknowledged since it grew last, above the threshold.
+    acknowledged: u32,
+    /// Losses of packets before that one have been answered for.
+    answered_for: u64,
+}
+
+impl Window {
+    /// That of a fresh connection.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { size: START, limit: MOST, threshold: MOST, acknowledged: 0, answered_for: 0 }
+    }
+
+    /// How many packets may be under way.
+    #[must_use]
+    #[inline]
+    pub const fn size(&self) -> u32 {
+        if self.size < self.limit { self.size } else { self.limit }
+    }
+
+    /// Sets how many it may be at most: what the peer has room for. At least one, at most [`MOST`].
+    pub fn set_limit(&mut self, packets: u32) {
+        self.limit = packets.clamp(1, MOST);
+    }
+
+    /// So many packets were acknowledged, of so many that were under way. One that was not used by half says
+    /// nothing of what the network bears, and does not grow.
+    pub fn acknowledged(&mut self, packets: u32, under_way: u32) {
+        if under_way.saturating_mul(2) < self.size() {
+            return;
+        }
+        if self.size < self.threshold {
+            self.size = self.size.saturating_add(packets).min(self.threshold);
+        } else {
+            self.acknowledged = self.acknowledged.saturating_add(packets);
+            if self.acknowledged >= self.size {
+                self.acknowledged = 0;
+                self.size += 1;
+            }
+        }
+        self.size = self.size.min(MOST);
+    }
+
+    /// The packet `lost` was lost, or its network is congested; `sent` is the one behind the last that was
+    /// sent.
+    pub fn lost(&mut self, lost: u64, sent: u64) {
+        if lost < self.answered_for {
+            return;
+        }
+        self.answered_for = sent;
+        self.size = (self.size() / 2).max(LEAST);
+        self.threshold = self.size;
+        self.acknowledged = 0;
+    }
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grows_fast_then_slowly() {
+        let mut window = Window::new();
+        assert_eq!(window.size(), START);
+        window.acknowledged(16, 16);
+        assert_eq!(window.size(), 32);
+        window.lost(16, 48);
+        assert_eq!(window.size(), 16);
+        window.acknowledged(15, 16);
+        assert_eq!(window.size(), 16);
+        window.acknowledged(1, 16);
+        assert_eq!(window.size(), 17);
+        (0..100_000).for_each(|_| window.acknowledged(1, 128));
+        assert_eq!(window.size(), MOST);
+    }
+
+    #[test]
+    fn what_was_not_used_does_not_grow() {
+        let mut window = Window::new();
+        (0..1000).for_each(|_| window.acknowledged(1, 7));
+        assert_eq!(window.size(), START);
+        window.acknowledged(1, 8);
+        assert_eq!(window.size(), START + 1);
+    }
+
+    #[test]
+    fn halves_once_a_round_trip() {
+        let mut window = Window::new();
+        window.acknowledged(48, 64);
+        assert_eq!(window.size(), 64);
+        window.lost(10, 74);
+        window.lost(10, 74);
+        window.lost(73, 90);
+        assert_eq!(window.size(), 32);
+        window.lost(74, 90);
+        assert_eq!(window.size(), 16);
+        (90..1000).for_each(|packet| window.lost(packet, packet + 1));
+        assert_eq!(window.size(), LEAST);
+    }
+
+    #[test]
+    fn keeps_to_what_the_peer_has_room_for() {
+        let mut window = Window::new();
+        window.set_limit(5);
+        assert_eq!(window.size(), 5);
+        window.acknowledged(5, 5);
+        assert_eq!(window.size(), 5);
+        window.lost(0, 5);
+        assert_eq!(window.size(), 2);
+        window.set_limit(0);
+        assert_eq!(window.size(), 1);
+        window.set_limit(1000);
+        assert_eq!(window.size(), 2);
+    }
+}

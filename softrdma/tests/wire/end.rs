@@ -1,0 +1,315 @@
+//! An end of a connection: its machines, its memory, and what it knows to be true of what arrives.
+
+use softrdma::rules::requester::{Retry, Syndrome};
+use softrdma::rules::verbs::{Opcode as Verb, Status};
+use softrdma::wire::connection::{Connection, Mtu};
+use softrdma::wire::opcode::{Opcode, Operation, Transport};
+use softrdma::wire::packet::{DEFAULT_P_KEY, Packet};
+use softrdma::wire::psn::Psn;
+use softrdma::wire::requester::Requester;
+use softrdma::wire::requester::message::{Done, Taken, Transmit};
+use softrdma::wire::responder::Responder;
+use softrdma::wire::responder::step::{Executed, Piece, Step};
+
+use crate::message::{BASE, Posted, RKEY, Shadow, atomic, memory};
+
+/// Places of messages in a queue.
+pub const PLACES: u32 = 12;
+
+/// How a pair of ends is connected.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    pub transport: Transport,
+    pub mtu: Mtu,
+    pub retry: Retry,
+    pub reads: u8,
+    pub window: u32,
+}
+
+pub struct End {
+    pub requester: Requester,
+    pub responder: Responder,
+    pub memory: Vec<u8>,
+    /// What it has posted in this life, by ticket.
+    pub posted: Vec<Posted>,
+    /// How many have ended, and how many of them well.
+    pub ended: u64,
+    pub succeeded: u64,
+    /// The peer's memory when all that is posted is carried out.
+    pub shadow: Shadow,
+    /// Messages of the peer that were carried out here.
+    pub executed: u64,
+    /// The part that came of the peer's next message, and how much of its read was answered.
+    partial: Vec<u8>,
+    read: u32,
+    pub receives: u32,
+    /// The packet behind the last that was carried out here.
+    pub expected: Psn,
+    /// Messages that were begun.
+    pub begun: u64,
+    /// Its queue pair is in ERR: it answers nothing.
+    pub broken: bool,
+    /// The content of packets is not to be believed, as some were changed.
+    pub unsure: bool,
+    mtu: Mtu,
+    /// A message of its own that fails here.
+    pub spoiled: Option<u64>,
+}
+
+impl End {
+    pub fn new(index: usize) -> End {
+        End {
+            requester: Requester::new(PLACES, 16).unwrap(),
+            responder: Responder::new(16).unwrap(),
+            memory: memory(index),
+            posted: vec![],
+            ended: 0,
+            succeeded: 0,
+            shadow: Shadow { memory: memory(index ^ 1), read_since: false },
+            executed: 0,
+            partial: vec![],
+            read: 0,
+            receives: 0,
+            expected: Psn::new(0),
+            begun: 0,
+            broken: false,
+            unsure: false,
+            mtu: Mtu::LEAST,
+            spoiled: None,
+        }
+    }
+
+    /// A new life, with these PSNs.
+    pub fn start(&mut self, terms: &Terms, dest_qp: u32, sends: Psn, receives: Psn, shadow: Shadow) {
+        let connection = |psn| Connection {
+            transport: terms.transport,
+            mtu: terms.mtu,
+            dest_qp,
+            p_key: DEFAULT_P_KEY,
+            psn,
+        };
+        self.mtu = terms.mtu;
+        self.requester.start(connection(sends), terms.retry, terms.reads);
+        self.requester.set_window_limit(terms.window);
+        self.responder.start(connection(receives), terms.reads);
+        (self.posted, self.ended, self.succeeded, self.executed) = (vec![], 0, 0, 0);
+        (self.partial, self.read, self.receives) = (vec![], 0, 0);
+        (self.expected, self.begun) = (receives, 0);
+        (self.broken, self.spoiled, self.shadow) = (false, None, shadow);
+    }
+
+    /// Takes a packet, which the peer may have sent in this life or in one before.
+    pub fn take(&mut self, peer: &End, packet: &Packet<'_>, reliable: bool, now: u64) {
+        if self.broken {
+            return;
+        }
+        if packet.bth.opcode.operation().is_response() {
+            return self.take_answer(packet, now);
+        }
+        match self.responder.take(packet) {
+            Step::Nothing => {}
+            Step::Refused => assert!(self.unsure, "a packet of the peer broke the rules"),
+            Step::Execute(piece) => {
+                let executed = if self.unsure {
+                    self.believe(&piece)
+                } else if reliable {
+                    self.execute(peer, &piece, packet.payload)
+                } else {
+                    self.execute_unreliable(peer, &piece, packet.payload)
+                };
+                if !piece.again && matches!(executed, Executed::Done | Executed::Original(_)) {
+                    let packets = piece.memory.filter(|_| piece.operation == Operation::ReadRequest);
+                    self.expected = packet.bth.psn + packets.map_or(1, |reth| self.mtu.packets(reth.length));
+                }
+                self.responder.executed(executed);
+            }
+        }
+    }
+
+    fn take_answer(&mut self, packet: &Packet<'_>, now: u64) {
+        match self.requester.take(packet, now) {
+            Taken::Nothing => {}
+            Taken::Read { ticket, offset } => {
+                let posted = &mut self.posted[ticket.0 as usize];
+                assert!(offset as usize + packet.payload.len() <= posted.message.length as usize);
+                assert_eq!(posted.answer.len(), offset as usize, "an answer has a hole, or comes twice");
+                posted.answer.extend(packet.payload);
+            }
+            Taken::Atomic { ticket, original } => {
+                let posted = &mut self.posted[ticket.0 as usize];
+                assert!(posted.answer.is_empty(), "two answers");
+                posted.answer = original.to_ne_bytes().to_vec();
+            }
+        }
+    }
+
+    /// A packet goes out: nothing is under way that may not be.
+    pub fn check_packet(&mut self, peer: &End, terms: &Terms, transmit: &Transmit, drains: bool) {
+        let ticket = transmit.ticket.0;
+        assert!(!drains || ticket < self.begun, "nothing is begun while the queue drains");
+        self.begun = self.begun.max(ticket + 1);
+        if terms.transport != Transport::Rc || self.unsure || peer.broken {
+            return;
+        }
+        let read = transmit.head.headers.reth.filter(|_| transmit.head.bth.opcode == Opcode::READ_REQUEST);
+        let last = transmit.head.bth.psn + (read.map_or(1, |reth| terms.mtu.packets(reth.length)) - 1);
+        assert!(last.ahead_of(peer.expected) < terms.window.cast_signed(), "more is under way than may be");
+    }
+
+    /// Carries out what may be anything.
+    fn believe(&mut self, piece: &Piece) -> Executed {
+        if let Some(reth) = piece.memory
+            && (reth.rkey != RKEY || reth.length > 0 && self.place(reth.va, reth.length).is_none())
+        {
+            return Executed::Refused(Syndrome::Access);
+        }
+        if piece.atomic.is_some() { Executed::Original(1) } else { Executed::Done }
+    }
+
+    /// Where bytes are in the memory.
+    pub fn place(&self, va: u64, length: u32) -> Option<usize> {
+        let at = usize::try_from(va.checked_sub(BASE)?).ok()?;
+        (at.checked_add(length as usize)? <= self.memory.len()).then_some(at)
+    }
+
+    /// Carries out a piece, which must be the one that is next.
+    fn execute(&mut self, peer: &End, piece: &Piece, payload: &[u8]) -> Executed {
+        if piece.again {
+            return Executed::Done;
+        }
+        let posted = peer.posted.get(self.executed as usize).expect("nothing more was posted");
+        let message = &posted.message;
+        let expected = match message.opcode {
+            Verb::Send | Verb::SendWithImm | Verb::SendWithInv => Operation::Send,
+            Verb::RdmaWrite | Verb::RdmaWriteWithImm => Operation::Write,
+            Verb::RdmaRead => Operation::ReadRequest,
+            Verb::CmpAndSwp => Operation::CompareSwap,
+            _ => Operation::FetchAdd,
+        };
+        assert_eq!(piece.operation, expected, "messages are carried out in order, once");
+        let rkey = piece.memory.map(|reth| reth.rkey).or(piece.atomic.map(|atomic| atomic.rkey));
+        if let Some(rkey) = rkey
+            && rkey != RKEY
+            && message.length > 0
+        {
+            assert!(posted.refused, "the key changed");
+            return Executed::Refused(Syndrome::Access);
+        }
+        match piece.operation {
+            Operation::ReadRequest => {
+                let reth = piece.memory.unwrap();
+                assert_eq!(reth.va, message.va + u64::from(self.read), "reads are carried out in order");
+                self.read += reth.length;
+                assert!(self.read <= message.length, "more is read than was asked for");
+                if self.read == message.length {
+                    (self.read, self.executed) = (0, self.executed + 1);
+                }
+                Executed::Done
+            }
+            Operation::CompareSwap | Operation::FetchAdd => {
+                let asked = piece.atomic.unwrap();
+                let at = self.place(asked.va, 8).unwrap();
+                let before = u64::from_ne_bytes(self.memory[at..at + 8].try_into().unwrap());
+                let compares = piece.operation == Operation::CompareSwap;
+                let after = atomic(compares, before, asked.swap_or_add, asked.compare);
+                self.memory[at..at + 8].copy_from_slice(&after.to_ne_bytes());
+                self.executed += 1;
+                Executed::Original(before)
+            }
+            _ => self.receive(posted, piece, payload),
+        }
+    }
+
+    /// A part of a send or write that must be the next one.
+    fn receive(&mut self, posted: &Posted, piece: &Piece, payload: &[u8]) -> Executed {
+        assert_eq!(piece.begins, piece.offset == 0, "a message begins at its beginning");
+        assert_eq!(piece.offset as usize, self.partial.len(), "parts come in order, once");
+        if let Some(not_ready) = self.needs_receive(piece) {
+            return not_ready;
+        }
+        self.store(piece, payload);
+        if piece.ends {
+            assert!(self.is_message(posted, piece), "a message is as it was sent");
+            self.partial.clear();
+            self.executed += 1;
+        }
+        Executed::Done
+    }
+
+    fn execute_unreliable(&mut self, peer: &End, piece: &Piece, payload: &[u8]) -> Executed {
+        if piece.begins {
+            self.partial.clear();
+        }
+        assert_eq!(piece.offset as usize, self.partial.len(), "parts come in order, once");
+        if let Some(not_ready) = self.needs_receive(piece) {
+            return not_ready;
+        }
+        self.store(piece, payload);
+        if piece.ends {
+            let later = &peer.posted[self.executed as usize..];
+            let skipped = later.iter().position(|posted| self.is_message(posted, piece));
+            self.executed += 1 + skipped.expect("a message comes once, whole and in order") as u64;
+            self.partial.clear();
+        }
+        Executed::Done
+    }
+
+    /// Uses up a receive request, or says that there is none.
+    fn needs_receive(&mut self, piece: &Piece) -> Option<Executed> {
+        let needed = match piece.operation {
+            Operation::Send => piece.begins,
+            _ => piece.ends && piece.imm.is_some(),
+        };
+        if !needed {
+            return None;
+        }
+        match self.receives.checked_sub(1) {
+            Some(left) => {
+                self.receives = left;
+                None
+            }
+            None => Some(Executed::NotReady(1 + (self.executed % 6) as u8)),
+        }
+    }
+
+    fn store(&mut self, piece: &Piece, payload: &[u8]) {
+        self.partial.extend(payload);
+        if let Some(reth) = piece.memory
+            && let Some(at) = self.place(reth.va + u64::from(piece.offset), payload.len() as u32)
+        {
+            self.memory[at..at + payload.len()].copy_from_slice(payload);
+        }
+    }
+
+    /// Whether what came is this message.
+    fn is_message(&self, posted: &Posted, piece: &Piece) -> bool {
+        let message = &posted.message;
+        let with_imm = matches!(message.opcode, Verb::SendWithImm | Verb::RdmaWriteWithImm);
+        let with_inv = message.opcode == Verb::SendWithInv;
+        let writes = matches!(message.opcode, Verb::RdmaWrite | Verb::RdmaWriteWithImm);
+        let memory = piece.memory.map(|reth| (reth.va, reth.rkey, reth.length));
+        self.partial == posted.payload
+            && (piece.operation == Operation::Write) == writes
+            && memory == writes.then_some((message.va, message.rkey, message.length))
+            && piece.imm == with_imm.then_some(message.imm_or_key)
+            && piece.invalidate == with_inv.then_some(message.imm_or_key)
+            && piece.solicited == message.solicited
+    }
+
+    /// A message ended: it is the next, and a good end is a true one.
+    pub fn end(&mut self, peer: &End, done: Done, reliable: bool) {
+        assert_eq!(done.ticket.0, self.ended, "messages end in order, once");
+        self.ended += 1;
+        let posted = &self.posted[done.ticket.0 as usize];
+        if done.status != Status::Success {
+            return;
+        }
+        self.succeeded += 1;
+        assert_eq!(self.succeeded, self.ended, "nothing ends well after a failure");
+        if reliable && !self.unsure {
+            assert!(!posted.refused, "what was refused does not end well");
+            assert!(peer.executed >= self.ended, "it ended before it was carried out");
+            assert!(posted.answer == posted.expected, "an answer is what stood there");
+        }
+    }
+}
