@@ -5,7 +5,7 @@
 //! | [`rules`] | what RDMA says: states, requester, responder, keys; no clock, no I/O |
 //! | [`queues`] | words that processes share, and the transactions that change them |
 //! | [`shm`] | shared memory, locks that survive their owner, payload copies, bells |
-//! | `carrier` | what brings a request to its target; `carrier/near/`: another process of the folder |
+//! | `carrier` | what brings a request to its target; `carrier/near/`: another process of the folder; `carrier/far/`: the port of RoCE |
 //! | [`device`] | a device and the objects of the verbs on it |
 //!
 //! # How a message travels
@@ -98,6 +98,7 @@ pub mod shm;
 /// What the crate's own tests take from inside, and no part of its interface.
 #[doc(hidden)]
 pub mod testing {
+    pub use crate::carrier::far::port;
     pub use crate::carrier::initiator::Initiator;
     pub use crate::carrier::near::Near;
     pub use crate::carrier::near::attributes::{QpAttributes, SrqAttributes};

@@ -26,6 +26,7 @@
 //!
 //! A peer is an address (GID) and a number. What a number means inside is the carrier's own.
 
+pub mod far;
 pub mod initiator;
 pub mod near;
 pub mod outgoing;
