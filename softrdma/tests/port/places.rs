@@ -22,9 +22,10 @@ fn reaches(crew: &Crew, to: &str, interface: u32, slot: u16) {
 #[test]
 fn all_places_by_both_families_and_on_a_link() {
     apart(|| {
-        ip("link add dummy type dummy");
-        up("dummy", &["10.9.0.1/24", "fd09::1/64", "fe80::9/64"]);
-        let dummy = index("dummy");
+        ip("link add veth type veth peer name other");
+        up("other", &[]);
+        up("veth", &["10.9.0.1/24", "fd09::1/64", "fe80::9/64"]);
+        let veth = index("veth");
         let crew = Crew::new();
         let slots: Vec<u16> = (0..COMMON).collect();
         crew.begin_all(&slots);
@@ -32,7 +33,7 @@ fn all_places_by_both_families_and_on_a_link() {
             for to in ["127.0.0.1", "10.9.0.1", "::1", "fd09::1"] {
                 reaches(&crew, to, 0, *slot);
             }
-            reaches(&crew, "fe80::9", dummy, *slot);
+            reaches(&crew, "fe80::9", veth, *slot);
         }
         // One of them gets what is for nobody in particular.
         let others = [0, 1, number(64, 0), number(1023, 77), 0xff_ffff];

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use nix::unistd::geteuid;
 
-use super::set::PORT;
+use super::set::{PORT, SOCKETS};
 
 /// Who has the port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,17 +51,26 @@ impl fmt::Display for Holder {
     }
 }
 
+/// Sockets that are looked at. A set has one for each place, most of which no process has open.
+const MOST: usize = 2 * SOCKETS;
+
 /// Who has the port, by what the kernel lists; `None` where it lists nobody.
 pub(super) fn look() -> Option<Holder> {
+    let (mut inodes, mut count, mut user) = ([0; MOST], 0, None);
     // Of the thread's network namespace.
-    let lists = [c"/proc/thread-self/net/udp", c"/proc/thread-self/net/udp6"];
-    let mut found = None;
-    for path in lists.map(|path| path.to_str().unwrap_or_default()) {
+    for path in ["/proc/thread-self/net/udp", "/proc/thread-self/net/udp6"] {
         let Ok(file) = File::open(path) else { continue };
-        each_line(file, |line| found = found.or_else(|| entry(line)));
+        each_line(file, |line| {
+            if let Some((uid, inode)) = entry(line)
+                && let Some(place) = inodes.get_mut(count)
+            {
+                (*place, user) = (inode, user.or(Some(uid)));
+                count += 1;
+            }
+        });
     }
-    let (uid, inode) = found?;
-    if let Some((pid, name)) = process(inode) {
+    let uid = user?;
+    if let Some((pid, name)) = process(&inodes[..count]) {
         return Some(Holder::Program { pid, name });
     }
     // A user namespace shows root as nobody, unless it has it.
@@ -95,8 +104,8 @@ fn entry(line: &str) -> Option<(libc::uid_t, u64)> {
     Some((uid, fields.nth(1)?.parse().ok()?))
 }
 
-/// The process that has the socket open, among those that this one may look at.
-fn process(inode: u64) -> Option<(libc::pid_t, [u8; 16])> {
+/// A process that has one of these sockets open, among those that this one may look at.
+fn process(inodes: &[u64]) -> Option<(libc::pid_t, [u8; 16])> {
     for entry in fs::read_dir("/proc").ok()?.flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
         let Ok(files) = fs::read_dir(entry.path().join("fd")) else { continue };
@@ -104,7 +113,7 @@ fn process(inode: u64) -> Option<(libc::pid_t, [u8; 16])> {
             let text = fs::read_link(path).ok();
             let text = text.as_ref().and_then(|text| text.to_str());
             let number = text.and_then(|text| text.strip_prefix("socket:[")?.strip_suffix(']'));
-            number.is_some_and(|number| number.parse() == Ok(inode))
+            number.and_then(|number| number.parse().ok()).is_some_and(|number| inodes.contains(&number))
         };
         if files.flatten().any(|file| is_socket(file.path())) {
             let mut name = [0; 16];
