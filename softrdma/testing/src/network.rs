@@ -43,31 +43,55 @@ pub fn index(interface: &str) -> u32 {
     index
 }
 
-/// What an adapter does for the host, as `ethtool` sets it.
-#[derive(Debug, Clone, Copy)]
-pub enum Offload {
-    /// Checksums of what is sent.
-    Checksum = 0x17,
+/// What an adapter may do for the host, as `ethtool --show-features` names it.
+pub mod offload {
     /// Cutting apart what is sent.
-    Segmentation = 0x24,
+    pub const SEGMENTATION: &str = "tx-udp-segmentation";
     /// Putting together what is received.
-    Coalescing = 0x2c,
+    pub const COALESCING: &str = "rx-gro";
 }
 
-/// Lets an interface do something for the host, or not.
-pub fn offload(interface: &str, what: Offload, on: bool) {
+/// Lets an interface do something for the host ([`offload`]), or not.
+pub fn set_offload(interface: &str, feature: &str, on: bool) {
+    const FEATURES: u32 = 4;
+    const COUNT: u32 = 0x37;
+    const STRINGS: u32 = 0x1b;
+    const SET: u32 = 0x3b;
+    /// Bytes of a name.
+    const NAME: usize = 32;
+    // Command, a reserved word, a mask of 64 bits; then the answer.
+    let mut count = [COUNT, 0, 1 << FEATURES, 0, 0];
+    ethtool(interface, &mut count);
+    // Command, set, count, names.
+    let mut names = vec![0u32; 3 + count[4] as usize * NAME / 4];
+    (names[0], names[1], names[2]) = (STRINGS, FEATURES, count[4]);
+    ethtool(interface, &mut names);
+    let bytes: Vec<u8> = names[3..].iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let is_it = |name: &[u8]| name.split(|byte| *byte == 0).next() == Some(feature.as_bytes());
+    let bit = bytes.chunks(NAME).position(is_it).unwrap_or_else(|| panic!("no {feature}"));
+    // Command, blocks of 32, and of each block which are meant and which are on.
+    let blocks = (count[4] as usize).div_ceil(32);
+    let mut set = vec![0u32; 2 + 2 * blocks];
+    (set[0], set[1]) = (SET, blocks as u32);
+    set[2 + 2 * (bit / 32)] = 1 << (bit % 32);
+    set[3 + 2 * (bit / 32)] = u32::from(on) << (bit % 32);
+    ethtool(interface, &mut set);
+}
+
+/// Asks for something of an interface, which begins with its number and has room for the answer.
+fn ethtool(interface: &str, request: &mut [u32]) {
     const SIOCETHTOOL: libc::c_ulong = 0x8946;
-    let mut value = [what as u32, u32::from(on)];
-    // SAFETY: plain system calls; ifreq is made of integers and pointers, and the request reads both structs.
+    // SAFETY: plain system calls; ifreq is made of integers and pointers, and the request has the length that
+    // the kernel goes by.
     unsafe {
-        let mut request: libc::ifreq = std::mem::zeroed();
-        for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
+        let mut named: libc::ifreq = std::mem::zeroed();
+        for (to, from) in named.ifr_name.iter_mut().zip(interface.bytes()) {
             *to = from as libc::c_char;
         }
-        request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
+        named.ifr_ifru.ifru_data = request.as_mut_ptr().cast();
         let socket = libc::socket(libc::AF_INET, libc::SOCK_DGRAM, 0);
-        let done = libc::ioctl(socket, SIOCETHTOOL, &raw mut request);
-        assert_eq!(done, 0, "{what:?}: {}", std::io::Error::last_os_error());
+        let done = libc::ioctl(socket, SIOCETHTOOL, &raw mut named);
+        assert!(done >= 0, "{interface}: {}", std::io::Error::last_os_error());
         libc::close(socket);
     }
 }

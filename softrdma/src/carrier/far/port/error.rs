@@ -113,7 +113,8 @@ pub enum SendError {
     Full,
     /// The host forbids it: a firewall's rule, or a route that prohibits (`EPERM`, `EACCES`).
     Forbidden,
-    /// The source is no address of this host, or the two do not go together (`EINVAL`, `EADDRNOTAVAIL`).
+    /// The source is no address of this host, or the two do not go together (`EINVAL`, `EADDRNOTAVAIL`). Of
+    /// IPv4 newer kernels say [`Unreachable`](Self::Unreachable) instead.
     Address,
     /// Memory that a piece names is not there (`EFAULT`).
     Fault,
