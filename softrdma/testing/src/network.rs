@@ -16,6 +16,24 @@ pub fn go_apart() {
         std::fs::write("/proc/self/uid_map", format!("{user} {user} 1")).unwrap();
         std::fs::write("/proc/self/gid_map", format!("{group} {group} 1")).unwrap();
     }
+    keep_rights();
+}
+
+/// Lets the programs that this process runs have its rights over its network namespace, although it is not root
+/// there.
+fn keep_rights() {
+    const NET_ADMIN: u32 = 12;
+    let header = [0x2008_0522u32, 0];
+    let mut rights = [0u32; 6];
+    // SAFETY: the kernel reads a header, and reads or writes two structs of three words.
+    unsafe {
+        assert_eq!(libc::syscall(libc::SYS_capget, header.as_ptr(), rights.as_mut_ptr()), 0);
+        // Those that are inherited.
+        rights[2] = 1 << NET_ADMIN;
+        assert_eq!(libc::syscall(libc::SYS_capset, header.as_ptr(), rights.as_ptr()), 0);
+        let (ambient, raise) = (libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_RAISE);
+        assert_eq!(libc::prctl(ambient, raise, NET_ADMIN, 0, 0), 0);
+    }
 }
 
 /// Runs `ip` (iproute2) in the process's network namespace.

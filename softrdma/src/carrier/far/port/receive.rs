@@ -150,7 +150,7 @@ impl Inbox {
         let bytes = self.bytes.get(nth * LONGEST..)?.get(..length)?;
         // SAFETY: the kernel has written as many bytes there.
         let bytes = unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<u8>(), length) };
-        let beside = self.controls.get(nth)?.read(header.msg_controllen as usize);
+        let beside = self.controls.get(nth)?.read(header.msg_controllen);
         let flow = Flow {
             source: Ipv6Addr::from(name.sin6_addr.s6_addr),
             destination: beside.destination?,
