@@ -165,5 +165,5 @@ pub fn send(to: &str, interface: u32, bytes: &[u8]) {
 
 /// What opening the port gives, which has no port then.
 pub fn refused(slot: u16) -> PortError {
-    Port::open(slot, Options::default()).err().expect("the port is had")
+    Port::open(slot, Options::default()).expect_err("the port is had")
 }

@@ -9,7 +9,7 @@ use softrdma_testing::child::begin;
 use softrdma_testing::network::{index, ip, up};
 use softrdma_testing::processes::Words;
 
-use crate::crew::{Crew, Told, apart, kill, packet, refused, send, wait};
+use crate::crew::{Crew, OPEN, Told, apart, kill, packet, refused, send, wait};
 
 /// Sends one to a process, and looks who gets it.
 fn reaches(crew: &Crew, to: &str, interface: u32, slot: u16) {
@@ -118,6 +118,37 @@ fn processes_that_begin_at_once_meet_whoever_has_just_died() {
             processes
                 .iter()
                 .for_each(|process| unsafe { assert_eq!(libc::kill(*process, libc::SIGKILL), 0) });
+        }
+    });
+}
+
+/// Wherever a process is killed while it begins, the next ones have the port.
+#[test]
+fn who_dies_while_it_begins_keeps_nobody_out() {
+    apart(|| {
+        let crew = Crew::new();
+        for round in 0..60 {
+            let first = crew.begin(0);
+            let second = crew.begin(1);
+            // Other steps of theirs each time.
+            for _ in 0..round * 20 {
+                std::thread::yield_now();
+            }
+            // SAFETY: plain system calls on own children.
+            [first, second]
+                .iter()
+                .for_each(|process| unsafe { assert_eq!(libc::kill(*process, libc::SIGKILL), 0) });
+            let third = crew.begin(2);
+            loop {
+                let told = crew.told();
+                assert_eq!(told.place, OPEN);
+                if told.slot == 2 {
+                    break;
+                }
+            }
+            reaches(&crew, "127.0.0.1", 0, 2);
+            reaches(&crew, "::1", 0, 2);
+            [first, second, third].into_iter().for_each(kill);
         }
     });
 }

@@ -56,9 +56,10 @@ const MOST: usize = 2 * SOCKETS;
 
 /// Who has the port, by what the kernel lists; `None` where it lists nobody.
 pub(super) fn look() -> Option<Holder> {
-    let (mut inodes, mut count, mut user) = ([0; MOST], 0, None);
+    let (mut inodes, mut count, mut user, mut of_v4) = ([0; MOST], 0, None, 0);
     // Of the thread's network namespace.
     for path in ["/proc/thread-self/net/udp", "/proc/thread-self/net/udp6"] {
+        of_v4 = count;
         let Ok(file) = File::open(path) else { continue };
         each_line(file, |line| {
             if let Some((uid, inode)) = entry(line)
@@ -73,9 +74,10 @@ pub(super) fn look() -> Option<Holder> {
     if let Some((pid, name)) = process(&inodes[..count]) {
         return Some(Holder::Program { pid, name });
     }
-    // A user namespace shows root as nobody, unless it has it.
-    let may_be_roots = uid == 0 || uid == NOBODY;
-    if may_be_roots && fs::exists("/sys/module/rdma_rxe").unwrap_or(false) {
+    // It has a socket of IPv4 beside that of IPv6, where a set that is just ending has those of both alone. A user
+    // namespace shows root as nobody, unless it has it.
+    let may_be_the_kernels = of_v4 > 0 && (uid == 0 || uid == NOBODY);
+    if may_be_the_kernels && fs::exists("/sys/module/rdma_rxe").unwrap_or(false) {
         return Some(Holder::SoftRoce);
     }
     Some(if uid == geteuid().as_raw() { Holder::Unseen } else { Holder::User(uid) })
