@@ -5,7 +5,7 @@
 //! | [`rules`] | what RDMA says: states, requester, responder, keys; no clock, no I/O |
 //! | [`queues`] | words that processes share, and the transactions that change them |
 //! | [`shm`] | shared memory, locks that survive their owner, payload copies, bells |
-//! | `carrier` | what brings a request to its target; `carrier/near/`: another process of the folder; `carrier/far/`: the port of RoCE |
+//! | `carrier` | what brings a request to its target; `carrier/near/`: another process of the folder |
 //! | [`device`] | a device and the objects of the verbs on it |
 //!
 //! # How a message travels
@@ -57,7 +57,8 @@
 //!
 //! # What is not there yet
 //!
-//! - A carrier to other hosts; what one would need besides is said in `carrier/mod.rs`.
+//! - A carrier to other hosts, of which `carrier/far/` has the beginning; what one would need besides is said in
+//!   `carrier/mod.rs`.
 //! - An XRC target and the shared receive queue that a request names must belong to the same process.
 //! - Alternate paths: they are refused, as by every RoCE device.
 //! - Persistent flush, tag matching, TSO, raw packets and Ethernet queue pairs.

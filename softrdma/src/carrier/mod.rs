@@ -8,6 +8,7 @@
 //! | [`outgoing`] | a request with all that is needed to start it |
 //! | [`started`] | what became of a request that was started |
 //! | [`near`] | to other processes of this folder, and to the own one |
+//! | [`far`] | to other hosts: what of it is here |
 //!
 //! A queue pair starts one request after the other, oldest first:
 //!

@@ -3,8 +3,8 @@
 use softrdma::testing::number;
 use softrdma::testing::port::Port;
 use softrdma::testing::port::error::PortError;
+use softrdma::testing::port::options::Options;
 use softrdma::testing::port::set::COMMON;
-use softrdma::testing::port::socket::Options;
 use softrdma_testing::child::begin;
 use softrdma_testing::network::{index, ip, up};
 use softrdma_testing::processes::Words;

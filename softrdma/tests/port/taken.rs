@@ -8,7 +8,8 @@ use softrdma::testing::port::Port;
 use softrdma::testing::port::error::PortError;
 use softrdma::testing::port::holder::Holder;
 use softrdma::testing::port::mtu::{interface_mtu, roce_mtu};
-use softrdma::testing::port::socket::{Options, SmallRoom};
+use softrdma::testing::port::options::Options;
+use softrdma::testing::port::socket::SmallRoom;
 use softrdma_testing::network::{index, ip};
 
 use crate::crew::{Crew, apart, refused};

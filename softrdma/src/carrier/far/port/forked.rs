@@ -2,8 +2,8 @@
 //!
 //! A child has the parent's descriptors, and may live on without ever calling the library: it would keep the
 //! sockets, the place and the name under which the processes meet, and answer nobody. So a handler of
-//! `pthread_atfork` puts a file that nothing can be done with in their places; numbers stay taken, since objects
-//! of the parent still have them. Children made past the C library's `fork` keep all until they exec.
+//! `pthread_atfork` puts a file that nothing can be done with in their places; numbers stay taken, since
+//! objects of the parent still have them. Children made past the C library's `fork` keep all until they exec.
 
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
@@ -67,8 +67,8 @@ fn file(fd: libc::c_int) -> Option<(u64, u64)> {
 extern "C" fn in_child() {
     // SAFETY: reads the thread's errno, which the program's fork leaves as it is.
     let errno = unsafe { *libc::__errno_location() };
-    // SAFETY: plain system calls that may be made in a forked child. Each number is replaced only while it means
-    // the file that this library put there.
+    // SAFETY: plain system calls that may be made in a forked child. Each number is replaced only while it
+    // means the file that this library put there.
     unsafe {
         let nothing = libc::open(c"/".as_ptr(), libc::O_PATH | libc::O_CLOEXEC);
         for place in &TABLE {

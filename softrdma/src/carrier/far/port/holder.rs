@@ -32,12 +32,13 @@ impl fmt::Display for Holder {
         match self {
             Holder::SoftRoce => write!(
                 f,
-                "UDP port {PORT} belongs to the kernel's soft-RoCE in this network namespace: remove its module \
-                 (rdma_rxe), or use another network namespace"
+                "UDP port {PORT} belongs to the kernel's soft-RoCE in this network namespace: remove its \
+                 module (rdma_rxe), or use another network namespace"
             ),
             Holder::User(uid) => write!(
                 f,
-                "UDP port {PORT} belongs to a program of user {uid}: one user of a network namespace can have it"
+                "UDP port {PORT} belongs to a program of user {uid}: one user of a network namespace can \
+                 have it"
             ),
             Holder::Program { pid, name } => {
                 let length = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
@@ -74,8 +75,8 @@ pub(super) fn look() -> Option<Holder> {
     if let Some((pid, name)) = process(&inodes[..count]) {
         return Some(Holder::Program { pid, name });
     }
-    // It has a socket of IPv4 beside that of IPv6, where a set that is just ending has those of both alone. A user
-    // namespace shows root as nobody, unless it has it.
+    // It has a socket of IPv4 beside that of IPv6, where a set that is just ending has those of both alone. A
+    // user namespace shows root as nobody, unless it has it.
     let may_be_the_kernels = of_v4 > 0 && (uid == 0 || uid == NOBODY);
     if may_be_the_kernels && fs::exists("/sys/module/rdma_rxe").unwrap_or(false) {
         return Some(Holder::SoftRoce);
@@ -140,7 +141,8 @@ mod tests {
         let udp6 = "  9: 00000000000000000000000000000000:12B7 00000000000000000000000000000000:0000 07 \
                     00000000:00000000 00:00000000 00000000     0        0 18 2 0000000000000000 0";
         assert_eq!(entry(udp6), Some((0, 18)));
-        let title = "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode";
+        let title =
+            "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid inode";
         for other in [title, "", "1: 00000000:12B8 x", "1: 00000000:12B7", "1: x:12B7 0:0 7 0:0 0:0 0 y 0 1"]
         {
             assert_eq!(entry(other), None, "{other}");

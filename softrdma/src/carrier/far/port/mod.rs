@@ -6,7 +6,8 @@
 //! | [`share`] | how a process comes to the sockets that others have: who makes them, who hands them on |
 //! | [`claim`] | which process has which place |
 //! | [`forked`] | what a forked child inherits of all this, and gives up |
-//! | [`socket`] | one of the sockets: its options, its room, whether it sends trains |
+//! | [`options`] | what may be asked of the sockets |
+//! | [`socket`] | one of the sockets: its room, whether it sends trains |
 //! | [`flow`] | addresses and ports of a packet |
 //! | [`control`] | what stands beside a datagram: addresses, traffic class, length of segments |
 //! | [`send`], [`receive`] | packets out and in, many at a time |
@@ -41,6 +42,7 @@ pub mod flow;
 pub mod forked;
 pub mod holder;
 pub mod mtu;
+pub mod options;
 pub mod pass;
 pub mod receive;
 pub mod send;
@@ -52,9 +54,10 @@ use std::os::fd::RawFd;
 
 use claim::Claim;
 use error::PortError;
+use options::Options;
 use set::COMMON;
 use share::Shared;
-use socket::{Options, Socket};
+use socket::Socket;
 
 /// The port as one process has it.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
 use super::control::UDP_GRO;
 use super::flow::{NAME, name};
-use super::socket::Options;
+use super::options::{Options, set};
 
 /// The UDP port of RoCE v2.
 pub const PORT: u16 = 4791;
@@ -58,19 +58,6 @@ const PROGRAM: [libc::sock_filter; 9] = [
     instruction(libc::BPF_RET | libc::BPF_A, 0, 0, 0),
     instruction(libc::BPF_RET | libc::BPF_K, 0, 0, COMMON as u32),
 ];
-
-/// Sets an option of a socket that is an integer.
-///
-/// # Errors
-/// Those of the system call.
-pub(super) fn set(socket: RawFd, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> Result<()> {
-    let length = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the kernel reads an integer, for which the value is there.
-    match unsafe { libc::setsockopt(socket, level, option, (&raw const value).cast(), length) } {
-        0 => Ok(()),
-        _ => Err(Error::last("setsockopt")),
-    }
-}
 
 /// Makes the whole set, in its order.
 ///

@@ -1,12 +1,12 @@
 //! How a process comes to the sockets: from one that has them, or by making them.
 //!
 //! All processes of a user meet at a name of the network namespace (an abstract address of unix(7)). Whoever
-//! binds it makes the sockets and sends them into a socket pair; every process listens there from then on by the
-//! same socket, so that it lives as long as one of them. A process that comes connects, and is sent both the
-//! listening socket and the end of the pair where the sockets are in flight.
+//! binds it makes the sockets and sends them into a socket pair; every process listens there from then on by
+//! the same socket, so that it lives as long as one of them. A process that comes connects, and is sent both
+//! the listening socket and the end of the pair where the sockets are in flight.
 //!
-//! Of two that begin at the same time one binds the name. The other connects to it and waits: for the answer, or
-//! for the end of the connection, when the first has failed or died, and then begins anew.
+//! Of two that begin at the same time one binds the name. The other connects to it and waits: for the answer,
+//! or for the end of the connection, when the first has failed or died, and then begins anew.
 
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -21,8 +21,8 @@ use nix::unistd::geteuid;
 use super::error::PortError;
 use super::forked;
 use super::holder::{self, Holder};
+use super::options::Options;
 use super::set::{self, SOCKETS};
-use super::socket::Options;
 
 /// How long an answer is waited for, which takes microseconds unless all that could give it are stopped.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);
