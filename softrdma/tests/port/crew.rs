@@ -15,6 +15,8 @@ use softrdma_testing::processes::Words;
 
 /// Said by a process that has the port, in the place of one.
 pub const OPEN: u64 = 1000;
+/// Said by one to which the kernel gave what was for another place.
+pub const WRONG: u64 = 1002;
 /// And by one that has not.
 pub const FAILED: u64 = 1001;
 
@@ -111,13 +113,16 @@ impl Crew {
             wait(&[port.door(), port.own().raw(), port.common().raw()]);
             port.admit();
             for socket in [port.own(), port.common()] {
-                receive_all(&mut inbox, socket, |_, bytes| {
+                let received = receive_all(&mut inbox, socket, |_, bytes| {
                     let number = bytes
                         .get(5..8)
                         .map_or(0, |n| u64::from(n[0]) << 16 | u64::from(n[1]) << 8 | u64::from(n[2]));
                     let byte = bytes.get(12).map_or(0, |byte| u64::from(*byte));
                     self.tell(Told { slot, place: socket.place().into(), number, byte });
                 });
+                if received.passed + received.lost > 0 {
+                    self.tell(Told { slot, place: WRONG, number: 0, byte: 0 });
+                }
             }
         }
     }

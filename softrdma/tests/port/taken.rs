@@ -29,6 +29,26 @@ fn a_program_that_has_the_port_is_named() {
     });
 }
 
+/// A socket that would let others of its user join is one that the kernel would count with those of a set.
+#[test]
+fn a_program_that_shares_the_port_is_named() {
+    apart(|| {
+        let (family, kind) = (AddressFamily::Inet6, SockType::Datagram);
+        let other = socket::socket(family, kind, SockFlag::SOCK_CLOEXEC, None).unwrap();
+        socket::setsockopt(&other, socket::sockopt::ReusePort, &true).unwrap();
+        // SAFETY: the kernel reads an address, which is made of integers.
+        unsafe {
+            let mut any: libc::sockaddr_in6 = std::mem::zeroed();
+            (any.sin6_family, any.sin6_port) = (libc::AF_INET6 as u16, 4791u16.to_be());
+            let length = size_of_val(&any) as u32;
+            assert_eq!(libc::bind(other.as_raw_fd(), (&raw const any).cast(), length), 0);
+        }
+        let error = refused(0);
+        let own = std::process::id().cast_signed();
+        assert!(matches!(error, PortError::Held(Holder::Program { pid, .. }) if pid == own), "{error}");
+    });
+}
+
 /// In the namespace of the tests, on a host that has it: that of the layer `port_guest`.
 #[test]
 fn soft_roce_is_named() {

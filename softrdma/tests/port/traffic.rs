@@ -140,7 +140,7 @@ fn round_trips(options: Options, prepare: impl Fn(bool), identifications: &[u16]
         let port = Port::open(2, options).unwrap();
         let mut inbox = Inbox::new().unwrap();
         words.put(1, &[0]);
-        for (from, class) in ADDRESSES.into_iter().zip([0, 0x02, 0xb9]) {
+        for (from, class) in ADDRESSES.into_iter().zip([0xb9, 0x02, 0x01]) {
             // By what the neighbour is asked for its machine address.
             receive(&mut inbox, port.own(), 1);
             words.put(1, &[0]);
@@ -155,7 +155,7 @@ fn round_trips(options: Options, prepare: impl Fn(bool), identifications: &[u16]
         let port = Port::open(0, options).unwrap();
         let mut outbox = Outbox::new().unwrap();
         words.get::<1>(0);
-        for (from, class) in ADDRESSES.into_iter().zip([0, 0x02, 0xb9]) {
+        for (from, class) in ADDRESSES.into_iter().zip([0xb9, 0x02, 0x01]) {
             let flow = flow(from, class);
             let first = send_all(&mut outbox, port.own(), &flow, &packets(2, &[0]));
             assert_eq!(first, Sent { packets: 1, error: None });
