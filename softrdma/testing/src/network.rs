@@ -63,8 +63,15 @@ pub fn index(interface: &str) -> u32 {
 
 /// What an adapter may do for the host, as `ethtool --show-features` names it.
 pub mod offload {
-    /// Cutting apart what is sent.
-    pub const SEGMENTATION: &str = "tx-udp-segmentation";
+    /// Cutting apart what is sent. Of a cable, the other side puts together what it receives only where this one
+    /// does none of it.
+    pub const SEGMENTATIONS: [&str; 5] = [
+        "tx-udp-segmentation",
+        "tx-tcp-segmentation",
+        "tx-tcp6-segmentation",
+        "tx-tcp-ecn-segmentation",
+        "tx-tcp-mangleid-segmentation",
+    ];
     /// Putting together what is received.
     pub const COALESCING: &str = "rx-gro";
 }
