@@ -63,8 +63,8 @@ pub fn index(interface: &str) -> u32 {
 
 /// What an adapter may do for the host, as `ethtool --show-features` names it.
 pub mod offload {
-    /// Cutting apart what is sent. Of a cable, the other side puts together what it receives only where this one
-    /// does none of it.
+    /// Cutting apart what is sent. Of a cable, the other side puts together what it receives only where this
+    /// one does none of it.
     pub const SEGMENTATIONS: [&str; 5] = [
         "tx-udp-segmentation",
         "tx-tcp-segmentation",

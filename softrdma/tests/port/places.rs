@@ -153,6 +153,28 @@ fn who_dies_while_it_begins_keeps_nobody_out() {
     });
 }
 
+/// Where nobody can answer, that is said, and by whom.
+#[test]
+fn a_stopped_process_is_waited_for_no_longer_than_it_is_worth() {
+    apart(|| {
+        let crew = Crew::new();
+        let process = crew.begin_all(&[0])[0];
+        // SAFETY: plain system calls on an own child.
+        unsafe {
+            let mut status = 0;
+            assert_eq!(libc::kill(process, libc::SIGSTOP), 0);
+            assert_eq!(libc::waitpid(process, &raw mut status, libc::WUNTRACED), process);
+        }
+        let error = refused(1);
+        assert_eq!(error, PortError::NoAnswer { pid: process });
+        assert!(error.to_string().ends_with(&format!("Process {process} was the first")), "{error}");
+        // SAFETY: as above.
+        unsafe { assert_eq!(libc::kill(process, libc::SIGCONT), 0) };
+        crew.begin_all(&[1]);
+        reaches(&crew, "::1", 0, 1);
+    });
+}
+
 /// Two folders give two processes one slot.
 #[test]
 fn a_place_has_one_process() {
