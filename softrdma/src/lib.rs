@@ -58,7 +58,8 @@
 //!
 //! # What is not there yet
 //!
-//! - A carrier to other hosts; what one would need besides is said in `carrier/mod.rs`.
+//! - A carrier to other hosts, of which `carrier/far/` has the beginning; what one would need besides is said
+//!   in `carrier/mod.rs`.
 //! - An XRC target and the shared receive queue that a request names must belong to the same process.
 //! - Alternate paths: they are refused, as by every RoCE device.
 //! - Persistent flush, tag matching, TSO, raw packets and Ethernet queue pairs.
@@ -100,6 +101,7 @@ pub mod wire;
 /// What the crate's own tests take from inside, and no part of its interface.
 #[doc(hidden)]
 pub mod testing {
+    pub use crate::carrier::far::port;
     pub use crate::carrier::initiator::Initiator;
     pub use crate::carrier::near::Near;
     pub use crate::carrier::near::attributes::{QpAttributes, SrqAttributes};

@@ -8,6 +8,7 @@
 //! | [`outgoing`] | a request with all that is needed to start it |
 //! | [`started`] | what became of a request that was started |
 //! | [`near`] | to other processes of this folder, and to the own one |
+//! | [`far`] | to other hosts: what of it is here |
 //!
 //! A queue pair starts one request after the other, oldest first:
 //!
@@ -26,6 +27,7 @@
 //!
 //! A peer is an address (GID) and a number. What a number means inside is the carrier's own.
 
+pub mod far;
 pub mod initiator;
 pub mod near;
 pub mod outgoing;

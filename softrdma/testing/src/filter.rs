@@ -48,6 +48,18 @@ pub fn forbid_direct_copies() {
     ]);
 }
 
+/// Makes each `sendmmsg` of one message fail with this `errno` value in this process from now on.
+pub fn forbid_single_messages(errno: i32) {
+    install(&mut [
+        load(NUMBER),
+        jump(libc::SYS_sendmmsg as u32, 0, 2),
+        load(argument(2)),
+        jump(1, 1, 0),
+        answer(libc::SECCOMP_RET_ALLOW),
+        answer(libc::SECCOMP_RET_ERRNO | errno.cast_unsigned()),
+    ]);
+}
+
 /// Ends this process when the calling thread is about to ring a bell: a `write` of one byte.
 pub fn die_at_bells() {
     install(&mut [

@@ -13,6 +13,7 @@
 //! | [`processes`] | processes of a test, and what they tell each other |
 //! | [`child`] | a test in a process of its own |
 //! | [`content`] | another process's memory, as one that means harm opens it |
+//! | [`network`] | network namespaces, their interfaces and addresses |
 //! | [`filter`] | a filter of system calls, as containers have it |
 //! | [`thread`] | whether a thread sleeps, and how often it has |
 //! | [`timing`] | what a call costs |
@@ -25,6 +26,7 @@ pub mod device;
 pub mod fabric;
 pub mod filter;
 pub mod holes;
+pub mod network;
 mod pass_on;
 pub mod poll;
 pub mod post;

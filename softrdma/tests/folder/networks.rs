@@ -6,27 +6,13 @@ use softrdma::device::{Attributes, Datagram, Path, Wr};
 use softrdma::rules::verbs::{Opcode, QpState, QpType, Status};
 use softrdma::shm::segment::Peer;
 use softrdma_testing::device::*;
+use softrdma_testing::network::go_apart;
 
 /// Addresses of the parent, of the child, of both.
 const HERE: [u8; 16] = [0xfd, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 const THERE: [u8; 16] = [0xfd, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
 const LOOPBACK: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1];
 const LINK: [u8; 16] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
-
-/// Goes to a network namespace of its own, and to a user namespace where that needs rights.
-fn go_apart() {
-    // SAFETY: plain system calls; the process has one thread, and did nothing with its rights yet.
-    unsafe {
-        if libc::unshare(libc::CLONE_NEWNET) == 0 {
-            return;
-        }
-        let (user, group) = (libc::geteuid(), libc::getegid());
-        assert_eq!(libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET), 0, "no namespaces here");
-        std::fs::write("/proc/self/setgroups", "deny").unwrap();
-        std::fs::write("/proc/self/uid_map", format!("{user} {user} 1")).unwrap();
-        std::fs::write("/proc/self/gid_map", format!("{group} {group} 1")).unwrap();
-    }
-}
 
 fn at(dgid: [u8; 16], dest_qp_num: u32) -> Attributes {
     let quick = Attributes { retry_cnt: 2, timeout: 10, ..attributes(dest_qp_num) };

@@ -1,0 +1,64 @@
+//! Addresses and ports of a packet.
+
+use std::mem::size_of;
+use std::net::Ipv6Addr;
+
+/// From where to where a packet goes. IPv4 addresses are mapped (`::ffff:a.b.c.d`), as in GIDs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flow {
+    /// Source address. To send by: one of this host.
+    pub source: Ipv6Addr,
+    /// Destination address.
+    pub destination: Ipv6Addr,
+    /// Source port. Not looked at where something is sent: it is the port.
+    pub source_port: u16,
+    /// Destination port.
+    pub destination_port: u16,
+    /// Index of the interface: of a received packet the one at which it came. To send by 0, where the routes
+    /// say it; link-local addresses need it.
+    pub interface: u32,
+    /// Type of service, or traffic class: its lower two bits are ECN.
+    pub traffic_class: u8,
+}
+
+impl Flow {
+    /// Whether it is one of IPv4.
+    #[must_use]
+    pub fn is_v4(&self) -> bool {
+        self.destination.to_ipv4_mapped().is_some()
+    }
+
+    /// The ECN bits: 0 not capable, 1 and 2 capable, 3 congestion experienced.
+    #[must_use]
+    pub fn ecn(&self) -> u8 {
+        self.traffic_class & 3
+    }
+}
+
+/// Length of a socket's address.
+pub(super) const NAME: libc::socklen_t = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
+
+/// A socket's address.
+pub(super) fn name(address: Ipv6Addr, port: u16, interface: u32) -> libc::sockaddr_in6 {
+    // The kernel takes a scope for link-local addresses alone, and refuses others in part.
+    let is_link = address.is_unicast_link_local() || address.segments()[0] & 0xff0f == 0xff02;
+    libc::sockaddr_in6 {
+        sin6_family: libc::AF_INET6 as libc::sa_family_t,
+        sin6_port: port.to_be(),
+        sin6_flowinfo: 0,
+        sin6_addr: libc::in6_addr { s6_addr: address.octets() },
+        sin6_scope_id: if is_link { interface } else { 0 },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_of_a_link_have_a_scope() {
+        for (address, scope) in [("fe80::1", 7), ("ff02::1", 7), ("fd00::1", 0), ("::ffff:10.0.0.1", 0)] {
+            assert_eq!(name(address.parse().unwrap(), 4791, 7).sin6_scope_id, scope, "{address}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! UDP port 4791 (RoCE v2), shared by the processes of one user in one network namespace, without rights.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`set`] | the sockets, and the program by which the kernel chooses one for a packet |
+//! | [`share`] | how a process comes to the sockets that others have: who makes them, who hands them on |
+//! | [`claim`] | which process has which place |
+//! | [`forked`] | what a forked child inherits of all this, and gives up |
+//! | [`options`] | what may be asked of the sockets |
+//! | [`socket`] | one of the sockets: its room, whether it sends trains |
+//! | [`flow`] | addresses and ports of a packet |
+//! | [`control`] | what stands beside a datagram: addresses, traffic class, length of segments |
+//! | [`send`], [`receive`] | packets out and in, many at a time |
+//! | [`pass`] | packets that arrived at another process's socket |
+//! | [`mtu`] | the largest RoCE MTU that goes through an interface |
+//! | [`holder`], [`error`] | who has the port where it is not to be had, in words |
+//!
+//! # Places
+//!
+//! All sockets have the same port and address (`SO_REUSEPORT`), and the kernel runs a program over each packet
+//! that says the index of the socket that gets it: `number >> 14` of the destination queue pair, which is the
+//! slot of its process ([`number`](crate::carrier::near::number)). The index counts in the order in which
+//! sockets were bound, and when one is closed the last takes its place. So all [`SOCKETS`] are made at once by
+//! whoever comes first, and none is ever closed while a process lives: the maker sends them into a socket pair,
+//! where they stay in flight. Each process has the end at which they could be received, looks at them
+//! (`MSG_PEEK`), keeps its own, and closes the others. When the last process has ended, the kernel closes them
+//! all.
+//!
+//! Place [`COMMON`] has no process: there are packets to queue pair 1, where connections are asked for, and
+//! those that name no process with a place. Every process has that socket, and whoever receives first has the
+//! packet.
+//!
+//! # What is believed
+//!
+//! Whoever runs as the same user, by the kernel's word (`SO_PEERCRED`); that is who could bind the port beside
+//! these sockets, too. Nothing that comes by the port is, but what [`pass`] proves to be from there.
+
+pub mod claim;
+pub mod control;
+pub mod error;
+pub mod flow;
+pub mod forked;
+pub mod holder;
+pub mod mtu;
+pub mod options;
+pub mod pass;
+pub mod receive;
+pub mod send;
+pub mod set;
+pub mod share;
+pub mod socket;
+
+use std::os::fd::RawFd;
+
+use claim::Claim;
+use error::PortError;
+use options::Options;
+use set::COMMON;
+use share::Shared;
+use socket::Socket;
+
+/// The port as one process has it.
+#[derive(Debug)]
+pub struct Port {
+    own: Socket,
+    common: Socket,
+    shared: Shared,
+    /// Given up last.
+    _claim: Claim,
+}
+
+impl Port {
+    /// Takes the place of the process with this slot of the folder, whatever has arrived there before. Waits
+    /// for other processes that begin or end at the same time, some seconds at most.
+    ///
+    /// The process has one port at a time for a slot. Others wait for it until it [admits](Self::admit) them.
+    ///
+    /// # Errors
+    /// Why the port is not to be had.
+    pub fn open(slot: u16, options: Options) -> Result<Self, PortError> {
+        if slot >= COMMON {
+            return Err(PortError::NoPlace { slot });
+        }
+        let claim = Claim::take(slot)?;
+        let shared = Shared::join(options)?;
+        let [own, common] = shared.take([slot, COMMON])?;
+        let own = Socket::adopt(own, slot, options)?;
+        own.drain();
+        let common = Socket::adopt(common, COMMON, options)?;
+        Ok(Port { own, common, shared, _claim: claim })
+    }
+
+    /// What comes for this process, and by which it sends.
+    #[must_use]
+    pub fn own(&self) -> &Socket {
+        &self.own
+    }
+
+    /// What comes for no process in particular: each packet arrives at one of those that receive here.
+    #[must_use]
+    pub fn common(&self) -> &Socket {
+        &self.common
+    }
+
+    /// A descriptor that is readable when a process asks for the sockets: then one that lives has to
+    /// [admit](Self::admit) it.
+    #[must_use]
+    pub fn door(&self) -> RawFd {
+        self.shared.door()
+    }
+
+    /// Answers the processes that ask for the sockets. Waits for nothing.
+    pub fn admit(&self) {
+        self.shared.admit();
+    }
+}

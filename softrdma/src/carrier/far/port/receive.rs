@@ -1,0 +1,164 @@
+//! Packets in: many by one system call, into memory that is there.
+
+use std::mem::{MaybeUninit, zeroed};
+use std::net::Ipv6Addr;
+
+use ironverbs_os::growth::{try_box, try_room};
+use ironverbs_os::sys::uncancelled;
+
+use crate::error::Error;
+
+use super::control::Control;
+use super::flow::{Flow, NAME, name};
+use super::pass::{self, Passed};
+use super::set::{PORT, place_of};
+use super::share::errno;
+use super::socket::Socket;
+
+/// Datagrams of one call, each of which may be many packets that the kernel put together.
+const MESSAGES: usize = 8;
+/// Bytes of the longest.
+const LONGEST: usize = 1 << 16;
+
+/// What became of one call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Received {
+    /// Packets that were told.
+    pub packets: usize,
+    /// Packets of other places, which were passed on.
+    pub passed: usize,
+    /// Packets that were thrown away: cut off, or of a place to which none can be passed.
+    pub lost: usize,
+    /// There may be more.
+    pub more: bool,
+}
+
+/// Where packets arrive; kept, since it is large. Of its memory only what has ever been written to is there.
+pub struct Inbox {
+    bytes: Vec<MaybeUninit<u8>>,
+    names: [libc::sockaddr_in6; MESSAGES],
+    controls: [Control; MESSAGES],
+    parts: [libc::iovec; MESSAGES],
+    messages: [libc::mmsghdr; MESSAGES],
+}
+
+// SAFETY: its pointers are made, used and forgotten within one call of `receive`, which has it alone.
+unsafe impl Send for Inbox {}
+
+impl std::fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inbox").finish_non_exhaustive()
+    }
+}
+
+impl Inbox {
+    /// One for any number of calls.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub fn new() -> Result<Box<Self>, Error> {
+        let mut bytes = try_room(MESSAGES * LONGEST)?;
+        // SAFETY: there is room for as many, and any bytes are values of `MaybeUninit`.
+        unsafe { bytes.set_len(MESSAGES * LONGEST) };
+        Ok(try_box(Inbox {
+            bytes,
+            names: [name(Ipv6Addr::UNSPECIFIED, 0, 0); MESSAGES],
+            controls: [Control::new(); MESSAGES],
+            parts: [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; MESSAGES],
+            // SAFETY: made of integers and pointers, for which all zeroes is a value.
+            messages: unsafe { zeroed() },
+        })?)
+    }
+
+    /// Tells the packets that have come for the socket's place, each with its flow; waits for none. What the
+    /// kernel put together with them although it is for another place is passed on there.
+    ///
+    /// The bytes are those behind the UDP header, whatever they are, and at least one.
+    ///
+    /// # Errors
+    /// The `errno` value of `recvmmsg`, but that nothing is there.
+    pub fn receive(&mut self, socket: &Socket, mut tell: impl FnMut(&Flow, &[u8])) -> Result<Received, i32> {
+        let mut received = Received::default();
+        let count = match self.fetch(socket) {
+            Ok(count) => count,
+            Err(libc::EAGAIN | libc::EINTR) => return Ok(received),
+            Err(errno) => return Err(errno),
+        };
+        received.more = count == MESSAGES;
+        for nth in 0..count {
+            let Some((flow, bytes, segment)) = self.message(nth) else {
+                received.lost += 1;
+                continue;
+            };
+            // No bytes are no segment.
+            for packet in bytes.chunks(segment) {
+                if place_of(packet) != socket.place() {
+                    let is_passed = pass::on(socket, &flow, packet);
+                    *if is_passed { &mut received.passed } else { &mut received.lost } += 1;
+                    continue;
+                }
+                match pass::opened(&flow, packet) {
+                    Passed::No => tell(&flow, packet),
+                    Passed::From(flow, packet) if place_of(packet) == socket.place() => tell(&flow, packet),
+                    Passed::From(..) => {
+                        received.lost += 1;
+                        continue;
+                    }
+                }
+                received.packets += 1;
+            }
+        }
+        Ok(received)
+    }
+
+    /// Has the kernel write what is there: how many messages.
+    fn fetch(&mut self, socket: &Socket) -> Result<usize, i32> {
+        let buffers = self.bytes.chunks_exact_mut(LONGEST);
+        let beside = self.names.iter_mut().zip(&mut self.controls).zip(&mut self.parts);
+        for ((message, buffer), ((name, control), part)) in self.messages.iter_mut().zip(buffers).zip(beside)
+        {
+            *part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: LONGEST };
+            let header = &mut message.msg_hdr;
+            header.msg_name = (&raw mut *name).cast();
+            header.msg_namelen = NAME;
+            header.msg_iov = &raw mut *part;
+            header.msg_iovlen = 1;
+            header.msg_control = control.as_mut_ptr().cast();
+            header.msg_controllen = Control::ROOM as _;
+            header.msg_flags = 0;
+            message.msg_len = 0;
+        }
+        let (fd, most) = (socket.raw(), MESSAGES as libc::c_uint);
+        // SAFETY: each header names memory of its own, writable for the lengths that it says, across the call.
+        let count = uncancelled(|| unsafe {
+            let messages = self.messages.as_mut_ptr();
+            libc::recvmmsg(fd, messages, most, libc::MSG_DONTWAIT, std::ptr::null_mut())
+        });
+        usize::try_from(count).map_err(|_| errno())
+    }
+
+    /// A message that the kernel has written: its flow, its bytes, and how long the packets in it are. `None`
+    /// of one that is not whole.
+    fn message(&self, nth: usize) -> Option<(Flow, &[u8], usize)> {
+        let (message, name) = (self.messages.get(nth)?, self.names.get(nth)?);
+        let header = &message.msg_hdr;
+        let cut = header.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0;
+        if cut || header.msg_namelen != NAME || i32::from(name.sin6_family) != libc::AF_INET6 {
+            return None;
+        }
+        let length = (message.msg_len as usize).min(LONGEST);
+        let bytes = self.bytes.get(nth * LONGEST..)?.get(..length)?;
+        // SAFETY: the kernel has written as many bytes there.
+        let bytes = unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<u8>(), length) };
+        let beside = self.controls.get(nth)?.read(header.msg_controllen);
+        let flow = Flow {
+            source: Ipv6Addr::from(name.sin6_addr.s6_addr),
+            destination: beside.destination?,
+            source_port: u16::from_be(name.sin6_port),
+            destination_port: PORT,
+            interface: beside.interface,
+            traffic_class: beside.traffic_class,
+        };
+        Some((flow, bytes, if beside.segment > 0 { beside.segment } else { LONGEST }))
+    }
+}

@@ -1,0 +1,243 @@
+//! Packets out: many to one place by one system call.
+//!
+//! A packet is gathered from pieces, those of its payload where the program has them, and ends with the four
+//! bytes of its invariant CRC. That covers IPv4's identification, which is the kernel's choice and known here
+//! alone: 0 for a packet that leaves by itself, and counted from 0 in a train. So the caller gives no checksums
+//! but a function that makes them, which is asked again where a train turns out not to go.
+//!
+//! A train is what one call of `sendmsg` with `UDP_SEGMENT` takes: packets of one length, of which the last may
+//! be shorter. There are none where the way out cannot make UDP checksums (`EIO`): then packets leave one by
+//! one from there on.
+
+use std::marker::PhantomData;
+use std::mem::{size_of, zeroed};
+
+use ironverbs_os::growth::try_box;
+use ironverbs_os::sys::uncancelled;
+
+use crate::error::Error;
+
+use super::control::Control;
+use super::error::SendError;
+use super::flow::{Flow, NAME, name};
+use super::set::PORT;
+use super::share::errno;
+use super::socket::Socket;
+
+/// Pieces that one packet may have.
+pub const PIECES: usize = PARTS - 1;
+/// Bytes of a packet's invariant CRC.
+const SEAL: usize = 4;
+/// Pieces and checksums of one call.
+const PARTS: usize = 256;
+/// Messages of one call: trains, or packets that leave by themselves.
+const MESSAGES: usize = 16;
+/// Packets of one call.
+const PACKETS: usize = 128;
+/// Packets of a train (`UDP_MAX_SEGMENTS`, of Linux before 6.9).
+const TRAIN: usize = 64;
+/// Bytes of a train, which is one datagram at first, with the longer headers of IPv6.
+const LONGEST: usize = 65_535 - 40 - 8;
+
+/// Bytes to be sent, which the kernel reads while it sends.
+#[derive(Debug, Clone, Copy)]
+#[repr(transparent)]
+pub struct Piece<'a>(libc::iovec, PhantomData<&'a [u8]>);
+
+impl<'a> Piece<'a> {
+    /// Those of a slice.
+    #[must_use]
+    pub fn of(bytes: &'a [u8]) -> Self {
+        Piece(libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }, PhantomData)
+    }
+
+    /// Those of the program's memory. Where it is not there by then, the packet is not sent
+    /// ([`SendError::Fault`]).
+    #[must_use]
+    pub fn at(address: usize, length: usize) -> Self {
+        let iov_base = std::ptr::with_exposed_provenance_mut(address);
+        Piece(libc::iovec { iov_base, iov_len: length }, PhantomData)
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.0.iov_len
+    }
+}
+
+/// A packet without its invariant CRC.
+#[derive(Debug, Clone, Copy)]
+pub struct Packet<'a>(pub &'a [Piece<'a>]);
+
+impl Packet<'_> {
+    /// Bytes, with those of the invariant CRC.
+    fn length(&self) -> usize {
+        self.0.iter().map(Piece::length).fold(SEAL, usize::saturating_add)
+    }
+}
+
+/// What became of packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub struct Sent {
+    /// So many have left, the first of them.
+    pub packets: usize,
+    /// Why the next one has not.
+    pub error: Option<SendError>,
+}
+
+/// What a system call that sends is told; kept, since it is large.
+pub struct Outbox {
+    parts: [libc::iovec; PARTS],
+    seals: [[u8; SEAL]; PACKETS],
+    controls: [Control; MESSAGES],
+    messages: [libc::mmsghdr; MESSAGES],
+    /// Behind which packet each message ends.
+    ends: [usize; MESSAGES],
+}
+
+// SAFETY: its pointers are made, used and forgotten within one call of `send`, which has it alone.
+unsafe impl Send for Outbox {}
+
+impl std::fmt::Debug for Outbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outbox").finish_non_exhaustive()
+    }
+}
+
+impl Outbox {
+    /// One for any number of calls.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub fn new() -> Result<Box<Self>, Error> {
+        let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        Ok(try_box(Outbox {
+            parts: [nothing; PARTS],
+            seals: [[0; SEAL]; PACKETS],
+            controls: [Control::new(); MESSAGES],
+            // SAFETY: made of integers and pointers, for which all zeroes is a value.
+            messages: unsafe { zeroed() },
+            ends: [0; MESSAGES],
+        })?)
+    }
+
+    /// Sends packets of one flow, in their order, each ending with what `seal` says: of the packet of this
+    /// number, with this identification of IPv4. Waits for nothing.
+    pub fn send(
+        &mut self,
+        socket: &Socket,
+        flow: &Flow,
+        packets: &[Packet<'_>],
+        mut seal: impl FnMut(usize, u16) -> [u8; SEAL],
+    ) -> Sent {
+        let mut sent = 0;
+        // Those before leave by themselves, whatever the socket does.
+        let mut singles = 0;
+        while let Some(rest) = packets.len().checked_sub(sent).filter(|rest| *rest > 0) {
+            let trains = socket.sends_trains();
+            let (train, end) = match trains && sent >= singles {
+                true => (TRAIN, sent + rest),
+                false => (1, if trains { singles } else { sent + rest }),
+            };
+            let count = self.load(flow, &packets[..end], sent, train, &mut seal);
+            if count == 0 {
+                return Sent { packets: sent, error: Some(SendError::Shape) };
+            }
+            match self.launch(socket, flow, count) {
+                Ok(launched) => sent = self.ends[launched.clamp(1, count) - 1],
+                Err(libc::EINTR) => {}
+                Err(libc::EIO | libc::EOPNOTSUPP | libc::ENOPROTOOPT | libc::ENOSYS)
+                    if self.ends[0] > sent + 1 =>
+                {
+                    socket.stop_trains();
+                }
+                // Longer than the interface takes, for one: by themselves the packets show which is it.
+                Err(libc::EINVAL | libc::EMSGSIZE) if self.ends[0] > sent + 1 => singles = self.ends[0],
+                Err(errno) => return Sent { packets: sent, error: Some(SendError::of(errno)) },
+            }
+        }
+        Sent { packets: sent, error: None }
+    }
+
+    /// Makes messages of the packets from `first` on, with at most `train` in each: how many there is room for.
+    fn load(
+        &mut self,
+        flow: &Flow,
+        packets: &[Packet<'_>],
+        first: usize,
+        train: usize,
+        seal: &mut impl FnMut(usize, u16) -> [u8; SEAL],
+    ) -> usize {
+        let (mut at, mut part, mut count) = (first, 0, 0);
+        while count < MESSAGES {
+            let (began, from) = (at, part);
+            let (mut longest, mut length, mut is_last) = (0, 0, false);
+            while let Some(packet) = packets.get(at) {
+                let size = packet.length();
+                let joins = at == began || !is_last && size <= longest && length + size <= LONGEST;
+                let fits = at - first < PACKETS && part + packet.0.len() < PARTS;
+                if at - began == train || !joins || !fits {
+                    break;
+                }
+                for (to, piece) in self.parts[part..].iter_mut().zip(packet.0) {
+                    *to = piece.0;
+                }
+                part += packet.0.len();
+                let own = &mut self.seals[at - first];
+                *own = seal(at, (at - began) as u16);
+                self.parts[part] = libc::iovec { iov_base: own.as_mut_ptr().cast(), iov_len: SEAL };
+                part += 1;
+                longest = longest.max(size);
+                (length, is_last) = (length + size, size < longest);
+                at += 1;
+            }
+            if at == began {
+                break;
+            }
+            // A train is no longer than `LONGEST`.
+            let segment = if at - began > 1 { longest as u16 } else { 0 };
+            self.controls[count].write(flow, segment);
+            let header = &mut self.messages[count].msg_hdr;
+            header.msg_iov = &raw mut self.parts[from];
+            header.msg_iovlen = (part - from) as _;
+            self.ends[count] = at;
+            count += 1;
+        }
+        count
+    }
+
+    /// Sends the first messages: how many have left, at least one.
+    fn launch(&mut self, socket: &Socket, flow: &Flow, count: usize) -> Result<usize, i32> {
+        let mut to = name(flow.destination, flow.destination_port, flow.interface);
+        for (message, control) in self.messages.iter_mut().zip(&mut self.controls).take(count) {
+            message.msg_hdr.msg_name = (&raw mut to).cast();
+            message.msg_hdr.msg_namelen = NAME;
+            message.msg_hdr.msg_control = control.as_mut_ptr().cast();
+            message.msg_hdr.msg_controllen = control.length() as _;
+        }
+        let (fd, flags) = (socket.raw(), libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
+        // SAFETY: headers, name, control and lists of pieces live across the call; the kernel reads the pieces,
+        // and says so where they are not there.
+        let sent = uncancelled(|| unsafe {
+            libc::sendmmsg(fd, self.messages.as_mut_ptr(), count as libc::c_uint, flags)
+        });
+        usize::try_from(sent).map_err(|_| errno())
+    }
+}
+
+/// Sends two pieces as one datagram to an address of this host, without further ado: whether it has left.
+pub(super) fn send_plain(socket: &Socket, to: std::net::Ipv6Addr, pieces: [&[u8]; 2]) -> bool {
+    let mut name = name(to, PORT, 0);
+    let mut parts = pieces.map(|piece| Piece::of(piece).0);
+    // SAFETY: made of integers and pointers, for which all zeroes is a value.
+    let mut message: libc::msghdr = unsafe { zeroed() };
+    message.msg_name = (&raw mut name).cast();
+    message.msg_namelen = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
+    message.msg_iov = parts.as_mut_ptr();
+    message.msg_iovlen = parts.len() as _;
+    let (fd, flags) = (socket.raw(), libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
+    // SAFETY: all that the message points to lives across the call, and is read there.
+    uncancelled(|| unsafe { libc::sendmsg(fd, &raw const message, flags) }) >= 0
+}
