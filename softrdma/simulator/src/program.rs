@@ -101,7 +101,8 @@ impl<'a> Program<'a> {
     ) -> Self {
         let own = &plan.processes[me];
         let folder = Config { path: folder.to_owned(), group: None };
-        let device = Device::open(&Settings { folder, copying: Copying::Auto }).expect("a device");
+        let device =
+            Device::open(&Settings { folder, copying: Copying::Auto, network: false }).expect("a device");
         device.set_gids(&[GID]);
         let node = Node::of(device);
         set_nonblocking(node.events.fd());

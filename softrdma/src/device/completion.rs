@@ -44,6 +44,8 @@ const LOOKS: u32 = 32;
 const EAGER: u32 = 256;
 /// One of so many does. A power of two.
 const PAUSES: u32 = 4;
+/// Polls in vain of which one looks at the network.
+const EACH: u32 = 4;
 /// Polls in vain between two sleeps of a thread that slept the last time.
 const AWAKE: u32 = 4;
 /// Polls that one counts for which tried requests again that wait.
@@ -65,7 +67,9 @@ impl After {
     const YIELD: Self = Self(2);
     /// The same, and to sleep for a moment: nothing came for long, and others want the processors.
     const SLEEP: Self = Self(3);
-    const BROKEN: u32 = 4;
+    /// To take what came from other hosts.
+    const NETWORK: Self = Self(4);
+    const BROKEN: u32 = 5;
 
     /// This queue pair is in error, or about to be: whoever broke it may also have died over it.
     #[cold]
@@ -293,6 +297,10 @@ impl CompletionQueue {
             std::thread::yield_now();
         } else if after == After::SLEEP {
             processors::give_way();
+        }
+        self.device.look_at_network();
+        if after == After::NETWORK {
+            return;
         }
         if after.0 < After::BROKEN {
             self.device.free_if_stuck();

@@ -291,7 +291,7 @@ mod tests {
     fn nothing_comes_for_who_was_forgotten() {
         let dir = TestDir::new("events");
         let folder = Config { path: dir.path().join("f"), group: None };
-        let device = Device::open(&Settings { folder, copying: Copying::Auto }).unwrap();
+        let device = Device::open(&Settings { folder, copying: Copying::Auto, network: false }).unwrap();
         let queue = EventQueue::new(&device).unwrap();
         let (object, subscribers) = (Object::Qp(0), &device.subscribers);
         let ends = AtomicBool::new(false);

@@ -11,6 +11,7 @@
 //! | `qp`, `qp_attributes` | queue pairs: create, modify, query, destroy; which changes are accepted |
 //! | `send` | the send queue: what is carried out at once, what waits in a ring |
 //! | `plain`, `one_sided` | sends, writes and reads of one piece of memory, where nothing is in their way |
+//! | `far`, `network` | queue pairs that are connected to other hosts; packets that come for them |
 //! | `retry` | requests that wait: tried again by later calls, and by a thread in time |
 //! | `idle` | threads that poll in vain while others want the processors |
 //! | `stuck` | queues moved away from peers that have their locks and do not go on |
@@ -39,7 +40,7 @@
 //! let path = format!("/dev/shm/example-{}", std::process::id()).into();
 //! let folder = Config { path, group: None };
 //! # let place = folder.path.clone();
-//! let device = Device::open(&Settings { folder, copying: Copying::Auto })?;
+//! let device = Device::open(&Settings { folder, copying: Copying::Auto, network: false })?;
 //! device.set_gids(&[gid]);
 //! let (pd, events) = (device.alloc_pd()?, EventQueue::new(&device)?);
 //! let cq = CompletionQueue::new(&device, 16, None, &events, 0, CqFlags::default())?;
@@ -91,10 +92,12 @@ mod completion;
 mod deferred;
 mod dma_buf;
 mod events;
+mod far;
 mod frozen;
 mod idle;
 mod memory;
 mod multicast;
+mod network;
 mod one_sided;
 mod plain;
 mod qp;
@@ -125,6 +128,8 @@ use crate::carrier::near::{direct, number};
 use events::Subscribers;
 use retry::Retries;
 
+pub use crate::carrier::far::network::Missing;
+pub use crate::carrier::far::port::mtu::{interface_mtu, roce_mtu};
 pub use crate::carrier::wr::{BindWindow, Data, Datagram, OneSided, Operands, PlainSend, Wr};
 use crate::error::busy;
 pub use crate::error::{Error, Result};
@@ -137,7 +142,7 @@ pub use dma_buf::DmaBuf;
 pub use events::EventQueue;
 pub use memory::{DeviceMemory, QueriedRegion, Region, WindowType};
 pub use qp::{QpInit, QueuePair};
-pub use qp_attributes::{Attributes, Capabilities, LID, Path, Queried};
+pub use qp_attributes::{Attributes, Capabilities, LID, Path, Queried, Source};
 pub use send::Sending;
 pub use srq::{SharedReceiveQueue, SrqInit, SrqType};
 pub use xrc::{OpenedQp, XrcDomain};
@@ -149,6 +154,8 @@ pub struct Settings {
     pub folder: folder::Config,
     /// How payload travels.
     pub copying: Copying,
+    /// Whether other hosts are reached, and reach this one.
+    pub network: bool,
 }
 
 impl Settings {
@@ -160,7 +167,7 @@ impl Settings {
         let copying = environment::trusted("IRONVERBS_SOFT_COPY").unwrap_or_default();
         let copying = copying.to_str().and_then(Copying::from_name);
         let copying = copying.ok_or(Error::Invalid("IRONVERBS_SOFT_COPY"))?;
-        Ok(Settings { folder: folder::Config::from_env()?, copying })
+        Ok(Settings { folder: folder::Config::from_env()?, copying, network: false })
     }
 }
 
@@ -258,6 +265,9 @@ pub struct Device {
     /// [`MANY_DOMAINS`] for an XRC target.
     receive_pds: Box<[AtomicU32]>,
     epoch: Instant,
+    /// The way to other hosts.
+    net: Option<network::Net>,
+    no_network: Option<Missing>,
 }
 
 /// One for each queue pair; a power of two, so that no division finds one.
@@ -282,7 +292,15 @@ impl Device {
         let endpoint = Endpoint::open(&settings.folder, settings.copying)?;
         let groups = multicast::Groups::default();
         let (unpolled, receive_pds, finders) = (counters()?, counters()?, idle::Finders::new()?);
+        let (net, no_network) =
+            match settings.network.then(|| network::Net::open(endpoint.segment.owner().slot())) {
+                None => (None, None),
+                Some(Ok(net)) => (Some(net), None),
+                Some(Err(why)) => (None, Some(why)),
+            };
         let device = try_arc_cyclic(|device| Self {
+            net,
+            no_network,
             endpoint,
             retries: Retries::new(device.clone()),
             subscribers: Subscribers::default(),
@@ -305,7 +323,16 @@ impl Device {
             epoch: Instant::now(),
         })?;
         device.watch();
+        if let Some(net) = &device.net {
+            net.start(Arc::downgrade(&device));
+        }
         Ok(device)
+    }
+
+    /// Why other hosts are not reached, although that was asked for.
+    #[must_use]
+    pub fn no_network(&self) -> Option<Missing> {
+        self.no_network
     }
 
     /// Whether the caller is the process that opened the device, not a child forked later, and has not left.

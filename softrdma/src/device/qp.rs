@@ -30,8 +30,9 @@ use super::{
     XrcDomain, busy,
 };
 use crate::carrier::Carrier;
+use crate::carrier::far::{Arrivals, Sides};
 use crate::carrier::initiator::Initiator;
-use crate::carrier::near::attributes::QpAttributes;
+use crate::carrier::near::attributes::{FAR, QpAttributes};
 use crate::carrier::near::direct::Direct;
 use crate::carrier::near::number::{MAX_NUMBERED, place_of};
 use crate::carrier::near::peers::shortage;
@@ -91,6 +92,9 @@ pub struct QueuePair {
     pub(super) groups: AtomicU32,
     /// Whoever made it, and whoever opened it since.
     handles: AtomicU32,
+    /// Connected to another host, and what arrives from there.
+    pub(super) far: AtomicBool,
+    pub(super) arrivals: Arrivals,
     closed: AtomicBool,
 }
 
@@ -227,6 +231,8 @@ impl QueuePair {
             partner: NOBODY.into(),
             groups: 0.into(),
             handles: 1.into(),
+            far: false.into(),
+            arrivals: Arrivals::default(),
             closed: false.into(),
         })?)
     }
@@ -278,6 +284,7 @@ impl QueuePair {
             }
             _ => Ok(()),
         };
+        let sides = self.far_sides(mask, attributes)?;
         let mut side = self.send_side();
         let side = &mut *side;
         let object = Object::Qp(self.index);
@@ -288,7 +295,7 @@ impl QueuePair {
         // Peers change the state behind the lock, too.
         let current = self.state();
         let next = if mask.has(Attr::STATE) { attributes.state } else { current };
-        let draining = current == QpState::Sqd && !side.requester.is_drained();
+        let draining = current == QpState::Sqd && !side.is_drained();
         let checked = attributes.check_change(self.init.qp_type, mask, current, next, draining);
         let checked = checked.and_then(|effect| prepared.map(|()| effect).map_err(Error::from));
         if checked.is_err() {
@@ -296,10 +303,13 @@ impl QueuePair {
         }
         let effect = checked?;
         side.attributes = side.attributes.merged(mask, attributes);
+        if matches!((current, next), (QpState::Init, QpState::Rtr) | (_, QpState::Reset)) {
+            self.set_far(sides.is_some());
+        }
         match next {
             QpState::Reset => self.end_direct(),
             // Stale completions would count as those of the ring's messages.
-            QpState::Rtr if current == QpState::Init && !side.has_stale => {
+            QpState::Rtr if current == QpState::Init && !side.has_stale && sides.is_none() => {
                 self.open_direct(side.attributes.dest_qp_num);
             }
             _ => {}
@@ -322,12 +332,18 @@ impl QueuePair {
         }
         drop(operation);
         self.put_back(held);
-        self.follow(side, mask, current, next);
+        self.follow(side, mask, (current, next), sides);
         Ok(())
     }
 
     /// What a change means for the send queue.
-    fn follow(&self, side: &mut SendSide, mask: Attr, current: QpState, next: QpState) {
+    fn follow(
+        &self,
+        side: &mut SendSide,
+        mask: Attr,
+        (current, next): (QpState, QpState),
+        sides: Option<Sides>,
+    ) {
         let attributes = &side.attributes;
         let retry = Retry {
             timeout: attributes.timeout,
@@ -335,6 +351,10 @@ impl QueuePair {
             rnr_retry: attributes.rnr_retry,
         };
         side.requester.set_retry(retry);
+        if let Some(far) = &mut side.far {
+            far.requester.set_retry(retry);
+            far.requester.set_max_rd_atomic(attributes.max_rd_atomic);
+        }
         let initiator = &mut side.initiator;
         initiator.dest_qp_num = attributes.dest_qp_num;
         initiator.dgid = attributes.path.destination();
@@ -347,6 +367,7 @@ impl QueuePair {
             return;
         }
         side.requester.set_state(next);
+        self.follow_far(side, (current, next), retry, sides);
         if next == QpState::Reset {
             side.ring.clear();
             (side.silent, side.tells_drained, side.unflushed) = (0, false, false);
@@ -381,7 +402,7 @@ impl QueuePair {
             pd,
             receive_pd: srq.map_or(pd, |srq| srq.pd()),
             access: attributes.access,
-            dest_qp_num: attributes.dest_qp_num,
+            dest_qp_num: if self.is_far() { FAR } else { attributes.dest_qp_num },
             qkey: attributes.qkey,
             max_dest_rd_atomic: attributes.max_dest_rd_atomic,
             min_rnr_timer: attributes.min_rnr_timer,
@@ -424,7 +445,7 @@ impl QueuePair {
         let side = self.send_side();
         let state = self.state();
         let attributes = Attributes { state, cur_state: state, ..side.attributes };
-        let sq_draining = state == QpState::Sqd && !side.requester.is_drained();
+        let sq_draining = state == QpState::Sqd && !side.is_drained();
         Queried { attributes, sq_draining, sq_sig_all: self.init.sq_sig_all }
     }
 
@@ -526,6 +547,11 @@ impl QueuePair {
     #[inline(always)]
     pub(super) fn unpolled(&self) -> &AtomicU32 {
         self.device.unpolled(self.index)
+    }
+
+    /// Its protection domain.
+    pub(super) fn pd(&self) -> u32 {
+        self.init.pd
     }
 
     pub(super) fn send_side(&self) -> QueueGuard<'_, SendSide> {

@@ -68,6 +68,17 @@ pub struct Path {
     pub is_global: bool,
     /// `port_num`
     pub port_num: u8,
+    /// The address of the entry of the GID table that `sgid_index` names, where it is on the network.
+    pub source: Option<Source>,
+}
+
+/// An address of this host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Source {
+    /// The address, as a GID.
+    pub address: [u8; 16],
+    /// Index of the network interface that has it.
+    pub interface: u32,
 }
 
 /// The LID of every process of a folder, for whoever names peers as on InfiniBand: all are one port.

@@ -401,7 +401,8 @@ mod tests {
     fn a_request_with_too_many_elements_overwrites_no_other() {
         let path = std::path::PathBuf::from(format!("/dev/shm/ironverbs-receive-{}", std::process::id()));
         let folder = Config { path: path.clone(), group: None };
-        let device = Device::open(&Settings { folder, copying: super::super::Copying::Auto }).unwrap();
+        let device =
+            Device::open(&Settings { folder, copying: super::super::Copying::Auto, network: false }).unwrap();
         let (capacity, receive_words) = ring(3, 1).unwrap();
         let shape = Shape { capacity, receive_words, bell: None, alert: None };
         let queue = device.endpoint.objects.create(Object::Srq(0), shape).unwrap();

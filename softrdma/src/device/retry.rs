@@ -40,6 +40,8 @@ pub(crate) struct Retries {
 struct Shared {
     /// Queue pairs whose send queue is not empty.
     waiting: Mutex<Vec<Arc<QueuePair>>>,
+    /// Those of them that are connected to other hosts: their time comes, and nothing is gained before.
+    timed: Mutex<Vec<Arc<QueuePair>>>,
     count: AtomicUsize,
     next: AtomicUsize,
     /// When the thread looks next at the latest; never, while nothing waits.
@@ -61,6 +63,7 @@ impl Retries {
     pub(super) fn new(device: Weak<Device>) -> Self {
         let shared = Shared {
             waiting: Mutex::default(),
+            timed: Mutex::default(),
             count: 0.into(),
             next: 0.into(),
             wakes: u64::MAX.into(),
@@ -88,12 +91,19 @@ impl Retries {
     /// [`Error::NoMemory`](super::Error::NoMemory).
     pub(super) fn make_room(&self, index: u32) -> super::Result<()> {
         let mut waiting = self.shared.waiting();
-        let more = (index as usize + 1).saturating_sub(waiting.len());
-        Ok(waiting.try_reserve(more)?)
+        let most = index as usize + 1;
+        let more = most.saturating_sub(waiting.len());
+        waiting.try_reserve(more)?;
+        let mut timed = self.shared.timed();
+        let more = most.saturating_sub(timed.len());
+        Ok(timed.try_reserve(more)?)
     }
 
     /// A queue pair's send queue is no longer empty. Its time is when it is to be tried at the latest.
     pub(super) fn add(&self, qp: &Arc<QueuePair>) {
+        if qp.is_far() {
+            return self.shared.timed().push_reserved(qp.clone());
+        }
         let mut waiting = self.shared.waiting();
         waiting.push_reserved(qp.clone());
         self.shared.count.store(waiting.len(), Ordering::Relaxed);
@@ -108,6 +118,21 @@ impl Retries {
             drop(waiting);
             // Perhaps the last that knows it.
             drop(last);
+            return;
+        }
+        drop(waiting);
+        let mut timed = self.shared.timed();
+        let place = timed.iter().position(|other| std::ptr::eq(&**other, qp));
+        let last = place.map(|place| timed.swap_remove(place));
+        drop(timed);
+        drop(last);
+    }
+
+    /// Tries some of those whose time has come, for who polls.
+    pub(super) fn try_due(&self, now: u64) {
+        for place in 0..BATCH {
+            let Some(qp) = self.shared.timed().get(place).cloned() else { return };
+            qp.try_due(now);
         }
     }
 
@@ -167,6 +192,10 @@ impl Shared {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn timed(&self) -> MutexGuard<'_, Vec<Arc<QueuePair>>> {
+        self.timed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn thread(&self) -> MutexGuard<'_, Thread> {
         self.thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -208,10 +237,12 @@ impl Shared {
             }
             // From the end: a queue pair that leaves the list is replaced by the last, which was looked at
             // already.
-            let count = self.waiting().len();
+            let (count, timed) = (self.waiting().len(), self.timed().len());
             let (mut next, mut waits) = (u64::MAX, false);
-            for place in (0..count).rev() {
-                let Some(qp) = self.at(place) else { continue };
+            let places = (0..count).rev().map(|place| (&self.waiting, place));
+            for (list, place) in places.chain((0..timed).rev().map(|place| (&self.timed, place))) {
+                let found = list.lock().unwrap_or_else(PoisonError::into_inner).get(place).cloned();
+                let Some(qp) = found else { continue };
                 let work = qp.try_in_time();
                 waits |= work != Work::Nothing;
                 match work {

@@ -25,6 +25,7 @@ use super::qp_attributes::Attributes;
 use super::stuck::BRIEFLY;
 use super::waiting::Ring;
 use crate::carrier::Carrier;
+use crate::carrier::far;
 use crate::carrier::initiator::Initiator;
 use crate::carrier::near::completion_order::CompletionOrder;
 use crate::carrier::outgoing::Outgoing;
@@ -54,6 +55,8 @@ pub(super) struct SendSide {
     pub(super) unflushed: bool,
     /// What counts its requests.
     pub(super) counters: Counters,
+    /// Connected to another host: what the queue keeps for it.
+    pub(super) far: Option<Box<far::sender::Sender>>,
 }
 
 impl SendSide {
@@ -81,7 +84,13 @@ impl SendSide {
             listed,
             unflushed,
             counters,
+            far: None,
         })
+    }
+
+    /// Whether nothing is left of what was started.
+    pub(super) fn is_drained(&self) -> bool {
+        self.requester.is_drained() && self.far.as_ref().is_none_or(|far| far.requester.is_drained())
     }
 
     /// Whether a request that is posted in RTS starts at once, and nothing follows from it but its completion.
@@ -163,6 +172,11 @@ impl Sending<'_> {
         self.accepted = self.accepted.saturating_sub(1);
         let (qp, side) = (self.qp, &mut *self.side);
         side.at_once = 0;
+        if side.far.is_some() {
+            side.ring.push(wr);
+            qp.work(side, true);
+            return;
+        }
         let (request, order) = (wr.posted(), qp.completion_order(wr));
         let mut started = qp.may_start(side).then(|| {
             let (endpoint, from) = (&qp.device().endpoint, &side.initiator);
@@ -315,7 +329,7 @@ impl QueuePair {
 
     /// A window that was bound has another key from here on.
     #[inline(always)]
-    fn note_bound(&self, wr: &Wr<'_>, outcome: Outcome) {
+    pub(super) fn note_bound(&self, wr: &Wr<'_>, outcome: Outcome) {
         if let (Operands::Bind(bind), Outcome::Done(_)) = (&wr.operands, outcome) {
             self.device().bound(bind);
         }
@@ -338,6 +352,9 @@ impl QueuePair {
                 side.unflushed = !self.flush_within(BRIEFLY);
             }
             self.flush_sends(side);
+            if side.far.is_some() {
+                return self.go_on_far(side);
+            }
             let now = self.device().now();
             let work = side.requester.work(side.ring.is_empty(), now);
             match work {
@@ -383,6 +400,9 @@ impl QueuePair {
                 self.device().retries.remove(self);
             }
         }
+        if side.far.is_some() && !side.ring.is_empty() {
+            return Work::Wait(self.far_deadline(side));
+        }
         match side.requester.work(side.ring.is_empty(), self.device().now()) {
             Work::Nothing if side.unflushed => Work::Wait(None),
             work => work,
@@ -420,7 +440,9 @@ impl QueuePair {
 
     /// Raises SQ_DRAINED when it was asked for and nothing that was started is left.
     pub(super) fn tell_drained(&self, side: &mut SendSide) {
-        if side.tells_drained && side.requester.is_drained() {
+        // What is connected to another host tells it once all that has ended is out of the queue.
+        let is_at_work = self.is_far() && side.far.is_none();
+        if side.tells_drained && !is_at_work && side.is_drained() {
             side.tells_drained = false;
             self.device().subscribers.raise(Object::Qp(self.index()), Event::SqDrained);
         }
@@ -482,6 +504,15 @@ impl QueuePair {
             && !side.ring.front().is_some_and(|wr| side.carrier.is_hopeless(&wr))
         {
             self.work(&mut side, true);
+        }
+    }
+
+    /// Tries what waits for an answer of another host, where its time has come.
+    pub(super) fn try_due(&self, now: u64) {
+        if let Some(mut side) = self.try_send_side()
+            && self.far_deadline(&side).is_some_and(|deadline| deadline <= now)
+        {
+            self.work(&mut side, false);
         }
     }
 

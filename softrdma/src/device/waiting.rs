@@ -136,10 +136,16 @@ impl Ring {
 
     /// The oldest request.
     pub(super) fn front(&self) -> Option<Wr<'_>> {
-        let slot = (self.len > 0).then(|| &self.slots[self.head])?;
+        self.nth(0)
+    }
+
+    /// The request with this number, from the oldest on.
+    pub(super) fn nth(&self, number: usize) -> Option<Wr<'_>> {
+        let place = (self.head + number) % self.capacity.max(1);
+        let slot = (number < self.len).then(|| &self.slots[place])?;
         let data = match slot.inline {
-            Some(length) => Data::Inline(&self.inline[self.head * self.inline_each..][..length]),
-            None => Data::Sges(&self.sges[self.head * self.sges_each..][..slot.sges]),
+            Some(length) => Data::Inline(&self.inline[place * self.inline_each..][..length]),
+            None => Data::Sges(&self.sges[place * self.sges_each..][..slot.sges]),
         };
         let datagram = slot.datagram.as_ref().map(|address| Datagram {
             qp_num: address.qp_num,

@@ -75,6 +75,8 @@ pub enum MoveError {
     Held,
     /// Nobody knows whether it happened, and it must not happen twice (atomics).
     Unclear,
+    /// Those of a part of the message were; the rest is still to come, and nothing is to follow from it before.
+    Unfinished,
 }
 
 /// The execution. See the module.
@@ -218,7 +220,7 @@ impl<'a> Respond<'a> {
         match (moved, self.receive) {
             (Ok(()), _) => self.payload_done(),
             (Err(MoveError::Sender), _) => self.end(Outcome::Local(Status::LocProtErr)),
-            (Err(MoveError::Gone), _) => self.end(Outcome::NoAnswer),
+            (Err(MoveError::Gone | MoveError::Unfinished), _) => self.end(Outcome::NoAnswer),
             (Err(MoveError::Held), _) => self.end(Outcome::Held),
             (Err(MoveError::Unclear), _) => self.end(Outcome::Refused(Syndrome::Operational)),
             (Err(MoveError::Target), Some((take, completion))) if self.plan.remote == RemoteAccess::None => {

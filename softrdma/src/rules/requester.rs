@@ -307,6 +307,11 @@ impl Requester {
         Some(Completion { byte_len: bytes, ..completion })
     }
 
+    /// The request has failed with this status, as its peer said or for want of an answer.
+    pub fn failed(&mut self, request: &Posted, status: Status, vendor_err: u32) -> Action {
+        self.fail(request, status, vendor_err)
+    }
+
     fn fail(&mut self, request: &Posted, status: Status, vendor_err: u32) -> Action {
         self.fresh_head();
         // IBA §10.3.1.6, §10.8.3.4: an unreliable send queue stops alone, a reliable queue pair breaks whole.

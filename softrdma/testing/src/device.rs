@@ -79,7 +79,7 @@ impl Folder {
     }
 
     fn open_in(&self, folder: Config, gid: [u8; 16]) -> Arc<Device> {
-        let device = Device::open(&Settings { folder, copying: copying() }).unwrap();
+        let device = Device::open(&Settings { folder, copying: copying(), network: false }).unwrap();
         device.set_gids(&[gid]);
         device
     }

@@ -85,7 +85,7 @@ fn config(folder: &Folder, group: bool) -> Config {
 }
 
 fn open(folder: &Folder, group: bool) -> Node {
-    let settings = Settings { folder: config(folder, group), copying: Copying::Auto };
+    let settings = Settings { folder: config(folder, group), copying: Copying::Auto, network: false };
     let device = Device::open(&settings).unwrap();
     device.set_gids(&[GID]);
     Node::of(device)

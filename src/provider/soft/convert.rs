@@ -71,6 +71,7 @@ pub fn path(attr: &ibv_ah_attr) -> Path {
         static_rate: attr.static_rate,
         is_global: attr.is_global != 0,
         port_num: attr.port_num,
+        source: None,
     }
 }
 

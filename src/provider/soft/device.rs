@@ -12,7 +12,7 @@ use softrdma::shm::folder::Config;
 
 use super::convert::refused;
 use super::threads::{Others, others, others_after_a_moment};
-use super::{SoftContext, gids, identity, port};
+use super::{SoftContext, gids, identity, network, port};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::guard::guarded;
@@ -59,7 +59,9 @@ pub fn engine() -> Result<Arc<Engine>> {
         Some(engine) => engine,
         None => {
             let folder = Config::from_env().map_err(|error| refused(error.into()))?;
-            let device = Device::open(&Settings { folder, copying: identity::copying() }).map_err(refused)?;
+            let settings = Settings { folder, copying: identity::copying(), network: network::is_wanted() };
+            let device = Device::open(&settings).map_err(refused)?;
+            network::tell(&device);
             let engine = small_arc(Engine(device));
             *shared = Arc::downgrade(&engine);
             engine

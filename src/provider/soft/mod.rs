@@ -42,6 +42,7 @@ pub mod link;
 pub mod mcast;
 pub mod mr;
 pub mod mw;
+pub mod network;
 pub mod pd;
 pub mod port;
 pub mod qp;

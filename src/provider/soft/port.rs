@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 
 use super::link::LinkLayer;
-use super::{SoftContext, gids};
+use super::{SoftContext, gids, network};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::provider::verbs::Ports;
@@ -67,6 +67,9 @@ fn pkey(port_num: u8, index: i32) -> Result<u16> {
 impl Ports for SoftContext {
     fn query_port(&self, port_num: u8, attr: &mut ibv_port_attr) -> Result<()> {
         query(port_num, attr).map_err(Errno::also_set)?;
+        if let Some(mtu) = network::mtu(&self.gids()) {
+            attr.active_mtu = mtu;
+        }
         if !self.named.has_all() && self.gids().is_empty() {
             (attr.state, attr.phys_state) = (IBV_PORT_DOWN as ibv_port_state_t, PHYS_DISABLED);
         }

@@ -2,11 +2,11 @@
 
 use core::ffi::c_int;
 
-use softrdma::device::{Attributes, Capabilities, Queried};
+use softrdma::device::{Attributes, Capabilities, Queried, Source};
 use softrdma::rules::verbs::{Access, Attr, QpState, QpType};
 
 use super::SoftContext;
-use super::{ah, convert};
+use super::{ah, convert, network};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 
@@ -29,6 +29,15 @@ fn of_other_half(qp_type: QpType) -> Attr {
 /// EOPNOTSUPP, without `errno`, for attributes of newer interfaces.
 pub fn check_mask(attr_mask: c_int) -> Result<()> {
     if attr_mask & !KNOWN == 0 { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
+}
+
+/// The address that packets of this path have, where it is on the network.
+fn source(context: &SoftContext, attr: &ibv_ah_attr) -> Option<Source> {
+    if attr.is_global == 0 || !network::is_wanted() {
+        return None;
+    }
+    let gid = context.gid(u32::from(attr.port_num), u32::from(attr.grh.sgid_index)).ok()?;
+    network::source(&gid)
 }
 
 /// What a call of `ibv_modify_qp` asks for. EOPNOTSUPP for attributes of newer interfaces, EINVAL for numbers
@@ -55,6 +64,7 @@ pub fn asked(
     if mask.has(Attr::AV) {
         ah::source(context, &attr.ah_attr).map_err(Errno::also_set)?;
         asked.path = convert::path(&attr.ah_attr);
+        asked.path.source = source(context, &attr.ah_attr);
     }
     if mask.has(Attr::ALT_PATH) {
         ah::source(context, &attr.alt_ah_attr).map_err(Errno::also_set)?;

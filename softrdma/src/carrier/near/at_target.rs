@@ -18,7 +18,7 @@ use crate::rules::verbs::{Opcode, QpState, QpType};
 use crate::shm::keys::Lookup;
 use crate::shm::objects::View;
 
-use super::attributes::{QP_WORDS, QpAttributes, load};
+use super::attributes::{FAR, QP_WORDS, QpAttributes, load};
 use super::bytes::{self, Use};
 use super::completion_order::CompletionOrder;
 use super::direct::{RingWriter, enter, is_settled, left, move_older};
@@ -53,6 +53,8 @@ pub(crate) struct AtTarget<'a, 'q, M> {
     pub(crate) endpoint: &'a Endpoint,
     /// As the responder's rules look at it.
     pub(crate) incoming: Incoming,
+    /// It came from another host: the queue pair is connected to one.
+    pub(crate) is_from_afar: bool,
     /// The key of the remote memory that it names.
     pub(crate) rkey: u32,
     /// XRC: the shared receive queue that it names.
@@ -158,6 +160,11 @@ impl<M: MoveBytes> AtTarget<'_, '_, M> {
             receive_pd: xrc_pd.unwrap_or(attributes.receive_pd),
             srq: queues.srq.is_some(),
             ..attributes.target(qp_num, state)
+        };
+        let target = match (self.is_from_afar, attributes.dest_qp_num) {
+            (true, FAR) => TargetQp { dest_qp_num: self.incoming.src_qp, ..target },
+            (true, _) => return Ok(Outcome::NoAnswer),
+            (false, _) => target,
         };
         let mut incoming = self.incoming;
         if incoming.needs_receive() && wanted(view, queues.cq) & wants::TIMESTAMPS != 0 {

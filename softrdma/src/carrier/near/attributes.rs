@@ -34,6 +34,10 @@ pub struct QpAttributes {
     pub direct: Option<Place>,
 }
 
+/// The peer's number of a queue pair that is connected to one on another host: no queue pair of the folder has
+/// it.
+pub const FAR: u32 = u32::MAX;
+
 /// Where a direct ring is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {

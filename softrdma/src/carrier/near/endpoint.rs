@@ -190,6 +190,11 @@ impl Endpoint {
         self.network
     }
 
+    /// Whether this is an address of the own device.
+    pub(crate) fn has_address(&self, gid: &[u8; 16]) -> bool {
+        self.addresses().has(gid)
+    }
+
     fn addresses(&self) -> MutexGuard<'_, addresses::Own> {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -67,6 +67,7 @@ pub(crate) fn execute(
     let call = AtTarget {
         endpoint,
         incoming,
+        is_from_afar: false,
         rkey,
         srq_num: wr.srq_num,
         is_datagram: !connected,

@@ -5,7 +5,7 @@
 //! | [`endpoint`], [`peers`] | the own segment with its tables; other processes |
 //! | [`number`], [`attributes`] | what numbers mean; what a queue's owner set, as peers read it |
 //! | [`target`] | the queue pairs that one sends to |
-//! | [`execute`](mod@execute), [`windows`] | a request that this process sends, by itself; one that leaves no process |
+//! | [`execute`](mod@execute), [`windows`] | one request, by itself; one that leaves no process |
 //! | `at_target` | a request at its target, by the rules of a responder |
 //! | [`bytes`], [`key_cache`] | the bytes of messages; a key that is asked for again and again |
 //! | `mapped` | places in the memory of a target, looked up once |
@@ -18,7 +18,7 @@
 //! | [`multicast`] | the members of multicast groups |
 //! | [`permissions`] | what the own process goes by in the folder of a group |
 
-mod at_target;
+pub(crate) mod at_target;
 pub mod attributes;
 pub mod burst;
 pub mod bytes;

@@ -132,6 +132,20 @@ impl Target {
     pub(crate) fn find(endpoint: &Endpoint, qp_num: u32, dgid: [u8; 16]) -> Option<Self> {
         let (slot, qp) = place_of(qp_num)?;
         let remote = endpoint.peers.get(slot).filter(|remote| endpoint.reaches(remote, &dgid))?;
+        Self::at(remote, (qp_num, qp), dgid)
+    }
+
+    /// The own queue pair with this number and index, for what comes from another host.
+    ///
+    /// # Errors
+    /// [`Error::Host`](crate::error::Error::Host): there is none.
+    pub(crate) fn own(endpoint: &Endpoint, qp_num: u32, qp: u32) -> crate::error::Result<Self> {
+        let gone = || crate::error::Error::Host(crate::shm::Error::Gone);
+        let remote = endpoint.peers.get(endpoint.segment.owner().slot()).ok_or_else(gone)?;
+        Self::at(remote, (qp_num, qp), [0; 16]).ok_or_else(gone)
+    }
+
+    fn at(remote: Arc<Remote>, (qp_num, qp): (u32, u32), dgid: [u8; 16]) -> Option<Self> {
         let held = remote.host.find([Some(Object::Qp(qp)), None, None]);
         let generation = held.generation(Object::Qp(qp))?;
         Some(Self {
@@ -148,6 +162,13 @@ impl Target {
             is_moving: false,
             seen: RefCell::new(None),
         })
+    }
+
+    /// Its queues were moved.
+    pub(crate) fn find_queues_again(&mut self) {
+        let same = self.remote.host.find([Some(Object::Qp(self.qp)), None, None]);
+        self.held.add(&same);
+        self.words = [0; QP_WORDS];
     }
 
     /// Takes the target's lock, as `lock` does. A datagram queue pair is shared by many senders, and

@@ -10,7 +10,7 @@ use crate::device::{Device, Error, Result};
 use crate::queues::shared::{CqWord, Word, slot};
 use crate::shm::objects::HeldWords;
 
-use super::{AWAKE, After, EAGER, LOOKS, PATIENT, PAUSES, TRIED, YIELDS};
+use super::{AWAKE, After, EACH, EAGER, LOOKS, PATIENT, PAUSES, TRIED, YIELDS};
 
 /// The owner's side of the ring.
 #[derive(Debug)]
@@ -27,6 +27,10 @@ pub(in crate::device) struct Reader {
     pub(super) empty_polls: u32,
     /// As many of them after which something is to be looked after.
     pub(super) looks_at: u32,
+    /// The same, but for looks at the network.
+    idle_at: u32,
+    /// Packets of other hosts may come.
+    network: bool,
     idle: Idle,
     /// Direct rings of queue pairs that complete here.
     pub(in crate::device) direct: RingReaders,
@@ -65,6 +69,8 @@ impl Reader {
             stride,
             empty_polls: 0,
             looks_at: LOOKS,
+            idle_at: LOOKS,
+            network: device.has_network(),
             idle: Idle::default(),
             direct: RingReaders::default(),
             own_first: None,
@@ -86,7 +92,8 @@ impl Reader {
     /// A poll found something.
     #[inline(always)]
     pub(super) fn found(&mut self, finders: &Finders) {
-        (self.empty_polls, self.looks_at) = (0, if self.direct.foresees() { 1 } else { LOOKS });
+        let looks_at = if self.direct.foresees() { 1 } else { LOOKS };
+        (self.empty_polls, self.looks_at, self.idle_at) = (0, looks_at, LOOKS);
         finders.note();
     }
 
@@ -106,12 +113,27 @@ impl Reader {
     /// What is to be done after so many polls in vain.
     #[cold]
     fn look(&mut self, finders: &Finders) -> After {
-        if self.empty_polls < LOOKS {
+        if self.empty_polls < self.idle_at {
             // There is time now.
             self.direct.fetch();
-            self.looks_at = LOOKS;
-            return After::NOTHING;
+            self.looks_at = self.idle_at;
+            return self.or_network(After::NOTHING);
         }
+        let after = self.look_around(finders);
+        self.idle_at = self.looks_at;
+        self.or_network(after)
+    }
+
+    /// What is to be done, or a look at the network, where there is one.
+    fn or_network(&mut self, after: After) -> After {
+        if !self.network {
+            return after;
+        }
+        self.looks_at = self.looks_at.min(self.empty_polls + EACH);
+        if after == After::NOTHING { After::NETWORK } else { after }
+    }
+
+    fn look_around(&mut self, finders: &Finders) -> After {
         if self.empty_polls < PATIENT {
             if self.empty_polls < 2 * LOOKS {
                 self.idle.begin();

@@ -46,7 +46,9 @@ impl QueuePair {
     }
 
     fn end(&self) {
+        self.set_far(false);
         let mut side = self.send_side();
+        self.leave_far(&mut side);
         side.ring.clear();
         side.unflushed = false;
         side.requester.set_state(QpState::Reset);

@@ -7,6 +7,7 @@
 //! | `place` | those that a completion entry or a ring brought, moved to the buffer that they are for |
 //! | `pin` | keys of the target, in use while bytes are moved |
 //! | `known_key` | a key of the target that is used again and again |
+//! | `part` | parts of a message that travel in packets |
 //! | `transfer` | bytes moved between two processes, or changed at once |
 //!
 //! What a program registered was there then and counts as mapped for as long as it is registered, as a real
@@ -16,13 +17,15 @@
 
 mod gather;
 mod known_key;
+mod part;
 mod pin;
 mod place;
 mod transfer;
 
 pub(crate) use gather::{Gathered, gather_many, gather_pieces, gather_word, gather_words, source};
 pub(crate) use known_key::KnownKey;
+pub(crate) use part::{put_part, read_remote, take_part};
 pub(crate) use pin::{Use, look_again, lookup, pin};
 pub use place::place;
 pub(crate) use place::{fetch, place_again, place_many, place_pieces};
-pub(crate) use transfer::{answer, atomic, into_receive, into_taken, transfer_used, with_local, word};
+pub(crate) use transfer::{answer, atomic, into_receive, into_taken, transfer_used, with_local, word, write};

@@ -66,7 +66,7 @@ impl<'a, const MOST: usize> Spans<'a, MOST> {
 
 /// The region of an own range, which is in use from here on. It may be another one than the rules looked at.
 #[inline(always)]
-fn hold<'a>(keys: &'a Keys, sge: &Sge) -> Option<(Entry, InUse<'a>)> {
+pub(super) fn hold<'a>(keys: &'a Keys, sge: &Sge) -> Option<(Entry, InUse<'a>)> {
     let (entry, in_use) = keys.hold(sge.lkey)?;
     let covers = entry.key.valid && entry.key.covers(sge.addr, u64::from(sge.length));
     covers.then_some((entry, in_use))
@@ -159,7 +159,12 @@ pub(super) unsafe fn write_from(
 /// Moves bytes between two lists of ranges of this process, by the kernel: `here` is read for
 /// [`Direction::Write`], else written.
 #[cold]
-fn within(endpoint: &Endpoint, direction: Direction, here: &[Span], there: &[Span]) -> Result<(), MoveError> {
+pub(super) fn within(
+    endpoint: &Endpoint,
+    direction: Direction,
+    here: &[Span],
+    there: &[Span],
+) -> Result<(), MoveError> {
     let own = endpoint.peers.get(endpoint.segment.owner().slot()).ok_or(MoveError::Gone)?;
     let mut pieces = [Piece { key: 0, addr: 0, len: 0 }; MAX_SGE];
     pieces.iter_mut().zip(there).for_each(|(piece, span)| (piece.addr, piece.len) = (span.addr, span.len));

@@ -1,0 +1,172 @@
+//! The network as one process has it: packets out, many to one peer at a time, and packets in.
+
+use std::net::{Ipv6Addr, SocketAddr};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ironverbs_os::growth::{TryFill, try_room};
+
+use super::port::error::PortError;
+use super::port::flow::Flow;
+use super::port::options::Options;
+use super::port::receive::Inbox;
+use super::port::send::{Outbox, Packet as Sealed, Piece};
+use super::port::{Port, set::PORT};
+use crate::error::Error;
+use crate::wire::connection::Mtu;
+use crate::wire::flow::Flow as WireFlow;
+use crate::wire::icrc::{self, ICRC_BYTES, Icrc};
+use crate::wire::packet::{Head, MAX_HEAD, Packet};
+
+/// Packets that leave together.
+const BURST: usize = 32;
+/// Room for a packet: headers, payload and pad, from one cache line on.
+const ROOM: usize = (MAX_HEAD + Mtu::MOST.bytes() as usize + 3).next_multiple_of(64);
+/// How often one look takes what has arrived, before others get their turn.
+const ROUNDS: usize = 8;
+
+/// Why there is no network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    /// The port is not to be had.
+    Port(PortError),
+    /// There is no memory.
+    NoMemory,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Network {
+    port: Port,
+    outgoing: Mutex<Outgoing>,
+    inbox: Mutex<Box<Inbox>>,
+}
+
+/// Packets that are about to leave, each in a room of its own: what the program sends is copied, so that the
+/// checksum is that of what leaves, whatever the program writes meanwhile.
+#[derive(Debug)]
+struct Outgoing {
+    outbox: Box<Outbox>,
+    bytes: Vec<u8>,
+    /// Of each packet: bytes of headers, bytes in all.
+    lengths: [(usize, usize); BURST],
+}
+
+impl Network {
+    /// That of the process with this slot.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(crate) fn open(slot: u16) -> Result<Self, Missing> {
+        let no_memory = |_: Error| Missing::NoMemory;
+        let (outbox, inbox) = (Outbox::new().map_err(no_memory)?, Inbox::new().map_err(no_memory)?);
+        let mut bytes: Vec<u8> = try_room(BURST * ROOM).map_err(|_| Missing::NoMemory)?;
+        bytes.fill_reserved(BURST * ROOM, || 0);
+        let port = Port::open(slot, Options::default()).map_err(Missing::Port)?;
+        let outgoing = Mutex::new(Outgoing { outbox, bytes, lengths: [(0, 0); BURST] });
+        Ok(Self { port, outgoing, inbox: Mutex::new(inbox) })
+    }
+
+    /// The port.
+    pub(crate) fn port(&self) -> &Port {
+        &self.port
+    }
+
+    /// Packets to a peer, which leave when there are many, and at the end.
+    pub(crate) fn burst(&self, flow: &Flow) -> Burst<'_> {
+        let outgoing = self.outgoing.lock().unwrap_or_else(PoisonError::into_inner);
+        Burst { port: &self.port, outgoing, flow: *flow, count: 0 }
+    }
+
+    /// Tells the packets that have come, unless another thread does just now; whether there may be more. Those
+    /// that are damaged are dropped.
+    pub(crate) fn receive(&self, mut tell: impl FnMut(&Flow, &Packet<'_>)) -> bool {
+        let Ok(mut inbox) = self.inbox.try_lock() else { return false };
+        for _ in 0..ROUNDS {
+            let received = inbox.receive(self.port.own(), |flow, bytes| {
+                if let Some(packet) = open(flow, bytes) {
+                    tell(flow, &packet);
+                }
+            });
+            if !received.is_ok_and(|received| received.more) {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// The packet in a UDP payload, where it is whole.
+fn open<'a>(flow: &Flow, bytes: &'a [u8]) -> Option<Packet<'a>> {
+    let wire = wire_flow(flow.source, flow.source_port, flow.destination)?;
+    // The kernel shows no identification: one with which the checksum is right is good enough.
+    // rule: wire-icrc
+    icrc::identification(&wire, bytes)?;
+    Packet::parse(bytes.get(..bytes.len().checked_sub(ICRC_BYTES)?)?)
+}
+
+fn wire_flow(source: Ipv6Addr, source_port: u16, destination: Ipv6Addr) -> Option<WireFlow> {
+    let (from, to) = (SocketAddr::from((source, source_port)), SocketAddr::from((destination, PORT)));
+    WireFlow::new(from, to)
+}
+
+/// See [`Network::burst`].
+#[derive(Debug)]
+pub(crate) struct Burst<'n> {
+    port: &'n Port,
+    outgoing: MutexGuard<'n, Outgoing>,
+    flow: Flow,
+    count: usize,
+}
+
+impl Burst<'_> {
+    /// One more packet, with so many bytes of payload, which `fill` writes.
+    ///
+    /// # Errors
+    /// Those of `fill`: the packet is not sent.
+    pub(crate) fn push<E>(
+        &mut self,
+        head: &Head,
+        length: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if self.count == BURST {
+            self.launch();
+        }
+        let Outgoing { bytes, lengths, .. } = &mut *self.outgoing;
+        let room = &mut bytes[self.count * ROOM..][..ROOM];
+        let mut headers = [0; MAX_HEAD];
+        let before = head.write(&mut headers);
+        room[..before].copy_from_slice(&headers[..before]);
+        fill(&mut room[before..][..length])?;
+        let end = before + length + usize::from(head.bth.pad);
+        room[before + length..end].fill(0);
+        lengths[self.count] = (before, end);
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Sends what there is. What does not leave is lost, as on the way.
+    fn launch(&mut self) {
+        let count = std::mem::take(&mut self.count);
+        let wire = wire_flow(self.flow.source, PORT, self.flow.destination);
+        let (Some(wire), Outgoing { outbox, bytes, lengths }) = (wire, &mut *self.outgoing) else { return };
+        let packet = |n: usize| &bytes[n * ROOM..][..lengths[n].1];
+        let pieces: [[Piece<'_>; 1]; BURST] =
+            std::array::from_fn(|n| [Piece::of(if n < count { packet(n) } else { &[] })]);
+        let packets: [Sealed<'_>; BURST] = std::array::from_fn(|n| Sealed(&pieces[n]));
+        let _ = outbox.send(self.port.own(), &self.flow, &packets[..count], |n, identification| {
+            let (head, rest) = packet(n).split_at(lengths[n].0);
+            let mut icrc = Icrc::new(&wire, identification, head, head.len() + rest.len());
+            icrc.update(rest);
+            icrc.finish()
+        });
+    }
+}
+
+impl Drop for Burst<'_> {
+    fn drop(&mut self) {
+        if self.count > 0 {
+            self.launch();
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What a connected queue pair's receive queue keeps for a peer on another host.
+//!
+//! The process that receives carries requests out itself, behind the queue pair's lock, by the same rules as an
+//! initiator of its folder. A message of several packets fills the memory that it is for as they come, and what
+//! follows from it follows with the last one: until then its receive request is looked at and not taken.
+
+use std::cell::Cell;
+
+use super::Peer;
+use crate::carrier::near::at_target::{AtTarget, MoveBytes, Place};
+use crate::carrier::near::bytes;
+use crate::carrier::near::completion_order::CompletionOrder;
+use crate::carrier::near::endpoint::Endpoint;
+use crate::carrier::near::target::Target;
+use crate::error::Result;
+use crate::queues::respond::{MoveError, Payload};
+use crate::queues::transaction::LockError;
+use crate::rules::requester::{Outcome, Syndrome};
+use crate::rules::responder::{Incoming, RemoteAccess};
+use crate::rules::verbs::{Opcode, QpType};
+use crate::shm::atomics;
+use crate::shm::bounce::{self, Origin};
+use crate::wire::opcode::{Operation, Transport};
+use crate::wire::packet::Packet;
+use crate::wire::responder::Responder;
+use crate::wire::responder::step::{Executed, Piece, Step};
+
+/// How often the queue pair is looked at anew whose queues were moved just then.
+const TRIES: u32 = 3;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    pub(crate) peer: Peer,
+    pub(crate) responder: Responder,
+    /// The own queue pair.
+    target: Target,
+}
+
+impl Receiver {
+    /// That of the own queue pair with this number and index; the first packet has this PSN, and so many reads
+    /// and atomic operations may be under way.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`](crate::error::Error::NoMemory); [`Error::Host`](crate::error::Error::Host).
+    pub(crate) fn new(
+        endpoint: &Endpoint,
+        (qp_num, qp): (u32, u32),
+        peer: Peer,
+        psn: u32,
+        max_dest_rd_atomic: u8,
+    ) -> Result<Self> {
+        let mut responder = Responder::new(max_dest_rd_atomic)?;
+        responder.start(peer.connection(psn), max_dest_rd_atomic);
+        Ok(Self { peer, responder, target: Target::own(endpoint, qp_num, qp)? })
+    }
+
+    /// Takes a request from the peer, and does what it asks for; whether the queue pair broke over it.
+    pub(crate) fn take(&mut self, endpoint: &Endpoint, packet: &Packet<'_>) -> bool {
+        match self.responder.take(packet) {
+            Step::Nothing => false,
+            Step::Refused => true,
+            Step::Execute(piece) => {
+                // Without an answer it is as if the packet had not come.
+                let Some(executed) = self.carry_out(endpoint, &piece, packet.payload) else { return false };
+                self.responder.executed(executed);
+                matches!(executed, Executed::Refused(_)) && !piece.again
+            }
+        }
+    }
+
+    fn carry_out(&mut self, endpoint: &Endpoint, piece: &Piece, payload: &[u8]) -> Option<Executed> {
+        let request = AtTarget {
+            endpoint,
+            incoming: incoming(&self.peer, piece, payload.len()),
+            is_from_afar: true,
+            rkey: piece.memory.map_or(0, |memory| memory.rkey) | piece.atomic.map_or(0, |atomic| atomic.rkey),
+            srq_num: 0,
+            is_datagram: false,
+            payload: None,
+            order: &CompletionOrder::new(None),
+            bytes: Bytes { piece, payload, is_unfinished: Cell::new(false), original: Cell::new(None) },
+        };
+        for _ in 0..TRIES {
+            let outcome = match request.carry_out(&mut self.target, &mut None) {
+                Ok(Some(outcome)) => outcome,
+                Ok(None) => continue,
+                Err(LockError::Gone) => {
+                    self.target.find_queues_again();
+                    continue;
+                }
+                Err(LockError::Unclear) => Outcome::Refused(Syndrome::Operational),
+                // Somebody has its lock and does not go on: the peer asks again.
+                Err(LockError::Busy | LockError::Held) => return None,
+            };
+            let bytes = &request.bytes;
+            return match outcome {
+                Outcome::Done(_) => Some(bytes.original.get().map_or(Executed::Done, Executed::Original)),
+                Outcome::NoAnswer if bytes.is_unfinished.get() => Some(Executed::Done),
+                Outcome::ReceiverNotReady(code) => Some(Executed::NotReady(code)),
+                Outcome::Refused(syndrome) => Some(Executed::Refused(syndrome)),
+                Outcome::NoAnswer | Outcome::Held | Outcome::Local(_) => None,
+            };
+        }
+        None
+    }
+}
+
+/// A piece as the responder's rules look at it.
+fn incoming(peer: &Peer, piece: &Piece, bytes: usize) -> Incoming {
+    let opcode = match (piece.operation, piece.imm, piece.invalidate) {
+        (Operation::Write, Some(_), _) => Opcode::RdmaWriteWithImm,
+        (Operation::Write, None, _) => Opcode::RdmaWrite,
+        (Operation::ReadRequest, ..) => Opcode::RdmaRead,
+        (Operation::CompareSwap, ..) => Opcode::CmpAndSwp,
+        (Operation::FetchAdd, ..) => Opcode::FetchAndAdd,
+        (_, Some(_), _) => Opcode::SendWithImm,
+        (_, None, Some(_)) => Opcode::SendWithInv,
+        (_, None, None) => Opcode::Send,
+    };
+    let (addr, length) = match (piece.memory, piece.atomic) {
+        (Some(memory), _) => (memory.va, u64::from(memory.length)),
+        (None, Some(atomic)) => (atomic.va, 8),
+        // Of a send as much as has come: what is too long is so with the packet that shows it.
+        (None, None) => (0, u64::from(piece.offset) + bytes as u64),
+    };
+    Incoming {
+        qp_type: if peer.transport == Transport::Uc { QpType::Uc } else { QpType::Rc },
+        opcode,
+        src_qp: peer.qp_num,
+        path_matches: true,
+        qkey: 0,
+        ipv4: false,
+        length,
+        addr,
+        imm_or_key: piece.imm.or(piece.invalidate).unwrap_or(0),
+        solicited: piece.solicited,
+        timestamp: 0,
+    }
+}
+
+/// The bytes of a packet.
+struct Bytes<'a> {
+    piece: &'a Piece,
+    payload: &'a [u8],
+    /// They are where they belong, and others of the message are still to come.
+    is_unfinished: Cell<bool>,
+    /// What an atomic operation found.
+    original: Cell<Option<u64>>,
+}
+
+impl MoveBytes for Bytes<'_> {
+    fn move_to(&self, place: &Place<'_>, payload: &Payload) -> std::result::Result<(), MoveError> {
+        let Place { endpoint, remote, target, used } = *place;
+        match payload {
+            Payload::Receive(receive) => {
+                let offset = self.piece.offset as usize;
+                bytes::put_part(endpoint, target.receive_pd, &receive.sges, offset, self.payload)?;
+            }
+            Payload::Remote(RemoteAccess::Write) => {
+                if let (Some(used), Some(memory)) = (used, self.piece.memory) {
+                    let to = memory.va.wrapping_add(u64::from(self.piece.offset));
+                    bytes::write(endpoint, &used.entry, to, self.payload).map_err(|_| MoveError::Target)?;
+                }
+            }
+            Payload::Remote(RemoteAccess::Atomic) => {
+                let (Some(used), Some(atomic)) = (used, self.piece.atomic) else {
+                    return Err(MoveError::Sender);
+                };
+                let operation = match self.piece.operation {
+                    Operation::CompareSwap => {
+                        atomics::Operation::CompareSwap { compare: atomic.compare, swap: atomic.swap_or_add }
+                    }
+                    _ => atomics::Operation::FetchAdd(atomic.swap_or_add),
+                };
+                let there = bounce::Piece { key: atomic.rkey, addr: used.entry.translate(atomic.va), len: 8 };
+                let origin = Origin { qp_num: target.qp_num, src_qp: target.dest_qp_num, ..Origin::NONE };
+                let original = bytes::atomic(endpoint, remote, origin, used, there, operation)?;
+                self.original.set(Some(original));
+            }
+            // A read: its memory may be read, and is with each answer.
+            Payload::Remote(_) => {}
+        }
+        if self.piece.ends {
+            return Ok(());
+        }
+        self.is_unfinished.set(true);
+        Err(MoveError::Unfinished)
+    }
+}

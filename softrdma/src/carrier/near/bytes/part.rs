@@ -1,0 +1,145 @@
+//! Parts of messages that travel in packets: taken from the memory of one that sends, put where one receives.
+
+use crate::queues::respond::MoveError;
+use crate::rules::keys::{check_local, check_remote};
+use crate::rules::receive::Sge;
+use crate::rules::verbs::Access;
+use crate::shm::copy::{Direction, Span};
+use crate::shm::keys::Entry;
+
+use super::transfer::{hold, within, write};
+use crate::carrier::near::endpoint::Endpoint;
+use crate::carrier::wr::{Data, Wr};
+
+/// Copies so many bytes of what a request sends, from this one on, to `room`. Keys were looked at when it
+/// started.
+///
+/// # Errors
+/// A key is gone, or the memory is not there.
+pub(crate) fn take_part(
+    endpoint: &Endpoint,
+    wr: &Wr<'_>,
+    offset: usize,
+    room: &mut [u8],
+) -> Result<(), MoveError> {
+    match wr.data {
+        Data::Inline(bytes) => {
+            let part = bytes.get(offset..).and_then(|bytes| bytes.get(..room.len()));
+            room.copy_from_slice(part.ok_or(MoveError::Sender)?);
+            Ok(())
+        }
+        Data::Sges(sges) => {
+            let done = each_part(sges, offset, room.len(), |sge, place| {
+                let (entry, _in_use) = hold(&endpoint.keys, &sge).ok_or(MoveError::Sender)?;
+                read(endpoint, &entry, sge.addr, &mut room[place..][..sge.length as usize])
+            });
+            done.map_err(|_| MoveError::Sender)
+        }
+        // Such data were copied when the request was posted.
+        Data::InlineSges(_) => Err(MoveError::Sender),
+    }
+}
+
+/// Copies bytes to where the byte with this number of a message goes in pieces of own memory, all of this
+/// protection domain.
+///
+/// # Errors
+/// [`MoveError::Target`] where a key does not allow that, or the memory is not there.
+pub(crate) fn put_part(
+    endpoint: &Endpoint,
+    pd: u32,
+    sges: &[Sge],
+    offset: usize,
+    bytes: &[u8],
+) -> Result<(), MoveError> {
+    let done = each_part(sges, offset, bytes.len(), |sge, place| {
+        let (entry, _in_use) = endpoint.keys.hold(sge.lkey).ok_or(MoveError::Target)?;
+        check_local(Some(&entry.key), pd, sge.addr, sge.length, true).map_err(|_| MoveError::Target)?;
+        write(endpoint, &entry, sge.addr, &bytes[place..][..sge.length as usize])
+    });
+    done.map_err(|_| MoveError::Target)
+}
+
+/// Copies memory that a peer reads by this key to `room`.
+///
+/// # Errors
+/// [`MoveError::Target`] where the key does not allow that (any more), or the memory is not there.
+pub(crate) fn read_remote(
+    endpoint: &Endpoint,
+    pd: u32,
+    qp_num: u32,
+    (addr, rkey): (u64, u32),
+    room: &mut [u8],
+) -> Result<(), MoveError> {
+    let (entry, _in_use) = endpoint.keys.hold(rkey).ok_or(MoveError::Target)?;
+    let length = room.len() as u64;
+    check_remote(Some(&entry.key), pd, qp_num, addr, length, Access::REMOTE_READ)
+        .map_err(|_| MoveError::Target)?;
+    read(endpoint, &entry, addr, room).map_err(|_| MoveError::Target)
+}
+
+/// Calls `act` for each piece of memory that the bytes of a message from this one on are in, and with where in
+/// these bytes it begins.
+fn each_part(
+    sges: &[Sge],
+    offset: usize,
+    length: usize,
+    mut act: impl FnMut(Sge, usize) -> Result<(), MoveError>,
+) -> Result<(), MoveError> {
+    let (mut skip, mut done) = (offset, 0);
+    for sge in sges {
+        let size = sge.length as usize;
+        if skip >= size {
+            skip -= size;
+            continue;
+        }
+        let count = (size - skip).min(length - done);
+        if count == 0 {
+            break;
+        }
+        act(Sge { addr: sge.addr.wrapping_add(skip as u64), length: count as u32, lkey: sge.lkey }, done)?;
+        (skip, done) = (0, done + count);
+    }
+    if done == length { Ok(()) } else { Err(MoveError::Target) }
+}
+
+/// Reads memory of a region of this process's own, as the device; the region is in use by the caller, and
+/// covers it.
+fn read(endpoint: &Endpoint, entry: &Entry, addr: u64, room: &mut [u8]) -> Result<(), MoveError> {
+    let addr = entry.translate(addr);
+    if !entry.is_in_place() {
+        let here = Span { addr: room.as_mut_ptr().expose_provenance() as u64, len: room.len() as u64 };
+        return within(endpoint, Direction::Read, &[here], &[Span { addr, len: here.len }]);
+    }
+    // SAFETY: the program gave this memory to the device: its key is in use by the caller, who looked it up
+    // with the range. It was there when it was registered, and registered memory counts as mapped. Only bytes
+    // are read, by a copy that Rust cannot reason about otherwise.
+    unsafe {
+        let from = std::ptr::with_exposed_provenance::<u8>(addr as usize);
+        std::ptr::copy_nonoverlapping(from, room.as_mut_ptr(), room.len());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_where_the_bytes_of_a_message_are() {
+        let sges = [(0x100, 3), (0x200, 0), (0x300, 5)].map(|(addr, length)| Sge { addr, length, lkey: 1 });
+        let parts = |offset, length| {
+            let mut all = Vec::new();
+            each_part(&sges, offset, length, |sge, place| {
+                all.push((sge.addr, sge.length, place));
+                Ok(())
+            })
+            .map(|()| all)
+        };
+        assert_eq!(parts(0, 8).unwrap(), [(0x100, 3, 0), (0x300, 5, 3)]);
+        assert_eq!(parts(2, 2).unwrap(), [(0x102, 1, 0), (0x300, 1, 1)]);
+        assert_eq!(parts(3, 5).unwrap(), [(0x300, 5, 0)]);
+        assert_eq!(parts(8, 0).unwrap(), []);
+        assert_eq!(parts(4, 5), Err(MoveError::Target));
+    }
+}

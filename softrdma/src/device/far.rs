@@ -1,0 +1,336 @@
+//! Queue pairs that are connected to one on another host: what their send queues do, and what arrives for them.
+//!
+//! Locks are taken in this order: the sending side's or the receiving side's, neither with the other; then
+//! those in shared memory; then what packets leave by.
+
+use std::sync::atomic::Ordering;
+
+use ironverbs_os::growth::try_box;
+
+use super::QueuePair;
+use super::qp_attributes::Attributes;
+use super::send::SendSide;
+use crate::carrier::far::network::Network;
+use crate::carrier::far::port::flow::Flow;
+use crate::carrier::far::receiver::Receiver;
+use crate::carrier::far::sender::{Sender, message};
+use crate::carrier::far::{Peer, Sides};
+use crate::carrier::initiator::Initiator;
+use crate::carrier::near::bytes;
+use crate::carrier::near::target::Target;
+use crate::carrier::near::windows::{bind, local_invalidate};
+use crate::carrier::wr::{Data, Wr};
+use crate::error::Result;
+use crate::rules::request::{self, Operands, Outline, start};
+use crate::rules::requester::{Action, Outcome, Retry, Syndrome};
+use crate::rules::verbs::{Attr, Opcode, QpState, QpType, Status};
+use crate::wire::connection::Mtu;
+use crate::wire::opcode::Transport;
+use crate::wire::packet::Packet;
+use crate::wire::requester::message::{Message, Taken};
+
+/// Answers that leave together; what is behind them leaves with the next look at the network.
+const ANSWERS: usize = 128;
+
+impl QueuePair {
+    /// Whether it is connected to a queue pair on another host.
+    pub(super) fn is_far(&self) -> bool {
+        self.far.load(Ordering::Acquire)
+    }
+
+    /// It is from now on, or not.
+    pub(super) fn set_far(&self, is_far: bool) {
+        if self.far.swap(is_far, Ordering::AcqRel) != is_far {
+            self.device().count_far(is_far);
+        }
+    }
+
+    /// What it takes to be connected to this peer, where that is one on another host. Its number and address
+    /// are those of no process that is reached through the folder.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`](crate::error::Error::NoMemory).
+    pub(super) fn far_sides(&self, mask: Attr, attributes: &Attributes) -> Result<Option<Sides>> {
+        let transport = match self.qp_type() {
+            QpType::Rc => Transport::Rc,
+            QpType::Uc => Transport::Uc,
+            _ => return Ok(None),
+        };
+        let is_change = mask.has(Attr::STATE) && attributes.state == QpState::Rtr && mask.has(Attr::AV);
+        let (path, endpoint) = (&attributes.path, &self.device().endpoint);
+        let (Some(source), true, Some(_)) =
+            (path.source, is_change && path.is_global, self.device().network_way())
+        else {
+            return Ok(None);
+        };
+        let dgid = path.destination();
+        let is_near =
+            endpoint.has_address(&dgid) || Target::find(endpoint, attributes.dest_qp_num, dgid).is_some();
+        let shift = attributes.path_mtu.checked_add(7);
+        let mtu = shift.and_then(|shift| 1u32.checked_shl(shift)).and_then(Mtu::from_bytes);
+        let (false, Some(mtu)) = (is_near, mtu) else { return Ok(None) };
+        let peer = Peer {
+            transport,
+            qp_num: attributes.dest_qp_num,
+            address: dgid.into(),
+            source: source.address.into(),
+            interface: source.interface,
+            // Marks of congestion (ECN) are not obeyed, so none are asked for.
+            traffic_class: path.traffic_class & !3,
+            mtu,
+        };
+        let sender = Sender::new(peer, self.limits().max_send_wr, super::LIMITS.max_rd_atomic)?;
+        let own = (self.qp_num(), self.index());
+        let receiver = Receiver::new(endpoint, own, peer, attributes.rq_psn, attributes.max_dest_rd_atomic)?;
+        Ok(Some(Sides { sender: try_box(sender)?, receiver: try_box(receiver)? }))
+    }
+
+    /// It goes from one state to another: is connected to these, or to none any more, begins to send, drains,
+    /// goes on.
+    pub(super) fn follow_far(
+        &self,
+        side: &mut SendSide,
+        (current, next): (QpState, QpState),
+        retry: Retry,
+        sides: Option<Sides>,
+    ) {
+        match (next, sides) {
+            (QpState::Rtr, Some(Sides { sender, receiver })) => {
+                side.far = Some(sender);
+                *self.arrivals.lock() = Some(receiver);
+            }
+            (QpState::Reset | QpState::Rtr, _) => self.leave_far(side),
+            _ => {}
+        }
+        let SendSide { far: Some(far), attributes, .. } = side else { return };
+        match (current, next) {
+            (QpState::Rtr, QpState::Rts) => far.start(attributes.sq_psn, retry, attributes.max_rd_atomic),
+            (QpState::Sqe, QpState::Rts) => far.requester.resume(),
+            _ => {}
+        }
+        far.requester.set_draining(next == QpState::Sqd);
+    }
+
+    /// It is connected to no other host any more.
+    pub(super) fn leave_far(&self, side: &mut SendSide) {
+        side.far = None;
+        *self.arrivals.lock() = None;
+    }
+
+    /// Works the send queue as far as it goes now: what has ended leaves it, what is next begins, and what may
+    /// be sent is.
+    pub(super) fn go_on_far(&self, side: &mut SendSide) {
+        let (Some(mut far), Some(network)) = (side.far.take(), self.device().network_way()) else { return };
+        if side.requester.flushes() {
+            far.forget();
+        }
+        far.requester.expire(self.device().now());
+        loop {
+            let has_ended = self.end_far(side, &mut far);
+            let has_begun = self.begin_requests(side, &mut far);
+            self.transmit(side, &mut far, network);
+            if !has_ended && !has_begun {
+                break;
+            }
+        }
+        side.far = Some(far);
+        self.tell_drained(side);
+    }
+
+    /// Completes the requests that have ended; whether there were some.
+    fn end_far(&self, side: &mut SendSide, far: &mut Sender) -> bool {
+        let mut has_ended = false;
+        while let Some(done) = far.requester.done() {
+            let Some(wr) = side.ring.front() else { break };
+            let (request, order) = (wr.posted(), self.completion_order(&wr));
+            let action = match done.status {
+                Status::Success => {
+                    let outcome = Outcome::Done(request.length as u32);
+                    side.requester.outcome(&request, outcome, self.device().now())
+                }
+                status => side.requester.failed(&request, status, done.vendor_err),
+            };
+            side.ring.pop();
+            far.ended();
+            self.follow_outcome(side, &request, action, &order);
+            if matches!(action, Action::Fail(..)) {
+                // All others were flushed.
+                far.forget();
+            }
+            has_ended = true;
+        }
+        has_ended
+    }
+
+    /// Gives requests of the queue to the wire's requester, and carries out what leaves no process once all
+    /// before it have ended; whether there were some of these.
+    fn begin_requests(&self, side: &mut SendSide, far: &mut Sender) -> bool {
+        if !matches!(side.requester.state(), QpState::Rts | QpState::Sqd) {
+            return false;
+        }
+        while let Some(wr) = side.ring.nth(far.begun as usize) {
+            let is_local = matches!(wr.opcode, Opcode::LocalInv | Opcode::BindMw);
+            if !is_local && self.begin(&side.initiator, far, &wr) {
+                continue;
+            }
+            if far.begun > 0 || side.requester.state() != QpState::Rts {
+                break;
+            }
+            let outcome = self.here(&side.initiator, &wr);
+            self.note_bound(&wr, outcome);
+            let (request, order) = (wr.posted(), self.completion_order(&wr));
+            let action = side.requester.outcome(&request, outcome, self.device().now());
+            side.ring.pop();
+            self.follow_outcome(side, &request, action, &order);
+            if matches!(action, Action::Fail(..)) {
+                far.forget();
+            }
+            return true;
+        }
+        false
+    }
+
+    /// Gives a request to the wire's requester, unless that has no room, or it is none that goes there.
+    fn begin(&self, from: &Initiator, far: &mut Sender, wr: &Wr<'_>) -> bool {
+        let Some(message) = message(wr) else { return false };
+        let sges = match wr.data {
+            Data::Sges(sges) => sges,
+            Data::Inline(_) | Data::InlineSges(_) => &[],
+        };
+        let sender = request::Sender {
+            qp_type: from.qp_type,
+            pd: from.pd,
+            max_rd_atomic: from.max_rd_atomic,
+            mtu: from.mtu,
+        };
+        let outline = Outline { opcode: wr.opcode, operands: wr.operands, sges, length: wr.data.length() };
+        let keys = &self.device().endpoint.keys;
+        let checked = start(&outline, &sender, |key| keys.local(key).map(|entry| entry.key));
+        // What fails here fails in its turn, and what it would have sent does not matter.
+        let message = if checked.is_ok() { message } else { Message::new(Opcode::Send, 0) };
+        let Ok(ticket) = far.requester.post(&message) else { return false };
+        if let Err(status) = checked {
+            far.requester.fail(ticket, status);
+        }
+        far.begun += 1;
+        true
+    }
+
+    /// Carries out a request that leaves no process, or that the wire has no packets for.
+    fn here(&self, from: &Initiator, wr: &Wr<'_>) -> Outcome {
+        match wr.operands {
+            Operands::Key(key) => local_invalidate(&self.device().endpoint, from, key),
+            Operands::Bind(window) => bind(&self.device().endpoint, from, &window),
+            _ => Outcome::Local(Status::LocQpOpErr),
+        }
+    }
+
+    /// Sends what may be sent now.
+    fn transmit(&self, side: &SendSide, far: &mut Sender, network: &Network) {
+        let (endpoint, now) = (&self.device().endpoint, self.device().now());
+        let Some(mut transmit) = far.requester.next(now) else { return };
+        let mut burst = network.burst(&far.peer.flow());
+        loop {
+            let wr = side.ring.nth(far.place(transmit.ticket));
+            let taken = burst.push(&transmit.head, transmit.length as usize, |room| {
+                let wr = wr.filter(|_| !room.is_empty());
+                wr.map_or(Ok(()), |wr| bytes::take_part(endpoint, &wr, transmit.offset as usize, room))
+            });
+            if taken.is_err() {
+                far.requester.fail(transmit.ticket, Status::LocProtErr);
+            }
+            match far.requester.next(now) {
+                Some(next) => transmit = next,
+                None => break,
+            }
+        }
+    }
+
+    /// Takes a packet from another host. What follows from it follows when those that came with it are taken:
+    /// [`QueuePair::settle_arrivals`].
+    pub(super) fn arrived(&self, flow: &Flow, packet: &Packet<'_>) {
+        if packet.bth.opcode.operation().is_response() {
+            self.take_answer(flow, packet);
+        } else {
+            self.take_request(flow, packet);
+        }
+    }
+
+    fn take_request(&self, flow: &Flow, packet: &Packet<'_>) {
+        let mut arrivals = self.arrivals.lock();
+        let Some(receiver) = arrivals.as_mut().filter(|receiver| receiver.peer.sent(flow)) else { return };
+        let is_receiving = matches!(self.state(), QpState::Rtr | QpState::Rts | QpState::Sqd);
+        if is_receiving && receiver.take(&self.device().endpoint, packet) && self.state() != QpState::Err {
+            // The wire refused what the rules of the queue pair never saw.
+            self.fail(QpState::Err);
+        }
+    }
+
+    fn take_answer(&self, flow: &Flow, packet: &Packet<'_>) {
+        let mut side = self.send_side();
+        let side = &mut *side;
+        let Some(far) = side.far.as_mut().filter(|far| far.peer.sent(flow)) else { return };
+        let endpoint = &self.device().endpoint;
+        let (ticket, placed) = match far.requester.take(packet, self.device().now()) {
+            Taken::Nothing => return,
+            Taken::Read { ticket, offset } => {
+                let placed = match side.ring.nth(far.place(ticket)).map(|wr| wr.data) {
+                    Some(Data::Sges(sges)) => {
+                        bytes::put_part(endpoint, side.initiator.pd, sges, offset as usize, packet.payload)
+                    }
+                    _ => Ok(()),
+                };
+                (ticket, placed)
+            }
+            Taken::Atomic { ticket, original } => {
+                let placed = match side.ring.nth(far.place(ticket)).map(|wr| wr.data) {
+                    Some(Data::Sges(sges)) => bytes::answer(endpoint, sges, original),
+                    _ => Ok(()),
+                };
+                (ticket, placed)
+            }
+        };
+        if placed.is_err() {
+            far.requester.fail(ticket, Status::LocProtErr);
+        }
+    }
+
+    /// After packets came: answers them, ends what they ended, and sends what they made room for. Whether
+    /// answers are left.
+    pub(super) fn settle_arrivals(&self) -> bool {
+        let more = self.answer();
+        let mut side = self.send_side();
+        if side.far.is_some() {
+            self.work(&mut side, false);
+        }
+        more
+    }
+
+    fn answer(&self) -> bool {
+        let (mut arrivals, endpoint) = (self.arrivals.lock(), &self.device().endpoint);
+        let (Some(receiver), Some(network)) = (arrivals.as_mut(), self.device().network_way()) else {
+            return false;
+        };
+        let (peer, pd, qp_num) = (receiver.peer, self.pd(), self.qp_num());
+        let mut burst = None;
+        for _ in 0..ANSWERS {
+            let Some(response) = receiver.responder.next_response() else { return false };
+            let burst = burst.get_or_insert_with(|| network.burst(&peer.flow()));
+            let part = response.payload;
+            let sent = burst.push(&response.head, part.map_or(0, |part| part.length as usize), |room| {
+                let place = part.filter(|_| !room.is_empty()).map(|part| (part.va, part.rkey));
+                place.map_or(Ok(()), |place| bytes::read_remote(endpoint, pd, qp_num, place, room))
+            });
+            if sent.is_err() {
+                receiver.responder.refuse_response(&response, Syndrome::Access);
+                self.fail(QpState::Err);
+            }
+        }
+        true
+    }
+
+    /// When the send queue is to be looked at again, where nothing comes.
+    pub(super) fn far_deadline(&self, side: &SendSide) -> Option<u64> {
+        side.far.as_ref().and_then(|far| far.requester.deadline())
+    }
+}

@@ -1,0 +1,182 @@
+//! The device's part of the network: packets go to the queue pairs that they are for, from polls and from a
+//! thread.
+//!
+//! While programs poll, polls take what arrives, and the thread sleeps. One takes packets at a time, so that
+//! none overtakes another.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use ironverbs_os::growth::TryPush;
+
+use super::{Device, QueuePair};
+use crate::carrier::far::network::{Missing, Network};
+use crate::carrier::near::number::place_of;
+
+/// Queue pairs that packets of one look came for, at most, before what follows is seen to.
+const TOUCHED: usize = 16;
+/// So many looks during a nap of the thread mean that a program polls all the time.
+const OFTEN: u64 = 16;
+/// How long the thread sleeps while one does, in milliseconds.
+const NAP: i32 = 1;
+/// How long it sleeps where nothing comes: so long it may take it to end.
+const SLEEP: i32 = 100;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Net {
+    network: Network,
+    /// Looks of programs that poll.
+    looks: AtomicU64,
+    /// Queue pairs that have answers left.
+    pending: Mutex<Vec<Arc<QueuePair>>>,
+    /// Queue pairs that are connected to other hosts.
+    connections: AtomicU32,
+    ends: Arc<AtomicBool>,
+}
+
+impl Net {
+    /// That of the process with this slot.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) fn open(slot: u16) -> Result<Self, Missing> {
+        let network = Network::open(slot)?;
+        Ok(Self {
+            network,
+            looks: 0.into(),
+            connections: 0.into(),
+            pending: Mutex::default(),
+            ends: Arc::default(),
+        })
+    }
+
+    /// Begins to take packets also where nobody polls.
+    pub(super) fn start(&self, device: Weak<Device>) {
+        let ends = self.ends.clone();
+        // Without a thread, they are taken when the program polls.
+        let _ = ironverbs_os::thread::start(c"ironverbs-net", move || run(&device, &ends));
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Release);
+    }
+}
+
+/// The queue pairs that packets came for.
+#[derive(Default)]
+struct Touched {
+    all: [Option<Arc<QueuePair>>; TOUCHED],
+    count: usize,
+}
+
+impl Touched {
+    fn add(&mut self, net: &Net, qp: Arc<QueuePair>) {
+        if self.all[..self.count].iter().flatten().any(|other| Arc::ptr_eq(other, &qp)) {
+            return;
+        }
+        if self.count == TOUCHED {
+            self.settle(net);
+        }
+        self.all[self.count] = Some(qp);
+        self.count += 1;
+    }
+
+    fn settle(&mut self, net: &Net) {
+        for qp in self.all[..self.count].iter_mut().filter_map(Option::take) {
+            if qp.settle_arrivals() {
+                let mut pending = net.pending.lock().unwrap_or_else(PoisonError::into_inner);
+                // Without memory for it the peer asks again.
+                let _ = pending.try_push(qp);
+            }
+        }
+        self.count = 0;
+    }
+}
+
+impl Device {
+    /// What packets leave by, where the device has a network.
+    pub(crate) fn network_way(&self) -> Option<&Network> {
+        self.net.as_ref().map(|net| &net.network)
+    }
+
+    /// So many more queue pairs are connected to other hosts, or fewer.
+    pub(super) fn count_far(&self, more: bool) {
+        if let Some(net) = &self.net {
+            let one = if more { 1 } else { u32::MAX };
+            net.connections.fetch_add(one, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether packets of other hosts may come.
+    pub(super) fn has_network(&self) -> bool {
+        self.net.is_some()
+    }
+
+    /// A program polls in vain: takes the packets that have come for queue pairs that are connected to other
+    /// hosts, and sees to those whose time has come.
+    pub(super) fn look_at_network(&self) {
+        let Some(net) = self.net.as_ref().filter(|_| self.is_mine()) else { return };
+        net.looks.fetch_add(1, Ordering::Relaxed);
+        if net.connections.load(Ordering::Relaxed) > 0 {
+            self.take_packets(net);
+            self.retries.try_due(self.now());
+        }
+    }
+
+    /// Takes the packets that have come, and does what follows; whether there is more to do.
+    #[cold]
+    fn take_packets(&self, net: &Net) -> bool {
+        let mut touched = Touched::default();
+        let pending = std::mem::take(&mut *net.pending.lock().unwrap_or_else(PoisonError::into_inner));
+        pending.into_iter().for_each(|qp| touched.add(net, qp));
+        let more = net.network.receive(|flow, packet| {
+            let own = self.endpoint.segment.owner().slot();
+            let place = place_of(packet.bth.dest_qp).filter(|(slot, _)| *slot == own);
+            if let Some(qp) = place.and_then(|(_, index)| self.queue_pair(index)) {
+                qp.arrived(flow, packet);
+                touched.add(net, qp);
+            }
+        });
+        touched.settle(net);
+        more || !net.pending.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+}
+
+/// The thread.
+fn run(device: &Weak<Device>, ends: &AtomicBool) {
+    let mut seen = 0;
+    loop {
+        let Some(device) = device.upgrade() else { return };
+        let Some(net) = &device.net else { return };
+        if ends.load(Ordering::Acquire) || !device.is_mine() {
+            return;
+        }
+        let more = device.take_packets(net);
+        let port = net.network.port();
+        port.admit();
+        let looks = net.looks.load(Ordering::Relaxed);
+        // One that waits for events polls a few times for each.
+        let is_polled = looks.wrapping_sub(std::mem::replace(&mut seen, looks)) >= OFTEN;
+        let fds = [port.door(), port.own().raw()];
+        drop(device);
+        match (is_polled, more) {
+            // Who polls takes what comes.
+            (true, _) => wait(&fds[..1], NAP),
+            (false, true) => {}
+            (false, false) => wait(&fds, SLEEP),
+        }
+    }
+}
+
+/// Sleeps until one of these is readable, or so many milliseconds have passed.
+fn wait(fds: &[i32], milliseconds: i32) {
+    let mut polled = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; 2];
+    for (polled, fd) in polled.iter_mut().zip(fds) {
+        polled.fd = *fd;
+    }
+    // SAFETY: the array lives across the call, for as many as it has.
+    unsafe { libc::poll(polled.as_mut_ptr(), fds.len() as libc::nfds_t, milliseconds) };
+}

@@ -1,0 +1,52 @@
+//! Which of the host's addresses are on the network, so that other hosts are reached by RoCE v2.
+//!
+//! | `IRONVERBS_SOFT_NETWORK` | effect |
+//! |---|---|
+//! | unset, empty or `0` | none: the folder is the network |
+//! | `1` | all of them |
+//! | names of interfaces, addresses, with commas | these |
+
+use softrdma::device::{Device, Missing, Source, interface_mtu, roce_mtu};
+
+use super::gids::Gid;
+use crate::abi::verbs::*;
+use crate::environment;
+use crate::log;
+
+const VARIABLE: &str = "IRONVERBS_SOFT_NETWORK";
+
+/// Whether other hosts are to be reached.
+pub fn is_wanted() -> bool {
+    environment::trusted(VARIABLE).is_some_and(|value| !value.is_empty() && value != "0")
+}
+
+/// Says why they are not, where they are to be.
+pub fn tell(device: &Device) {
+    match device.no_network() {
+        Some(Missing::Port(why)) => log::warn(format_args!("{VARIABLE}: no other host is reached: {why}")),
+        Some(Missing::NoMemory) => log::warn(format_args!("{VARIABLE}: no other host is reached: no memory")),
+        None => {}
+    }
+}
+
+/// The address of a GID, where it is on the network.
+pub fn source(gid: &Gid) -> Option<Source> {
+    let value = environment::trusted(VARIABLE)?;
+    let value = value.to_str().filter(|value| !value.is_empty() && *value != "0")?;
+    let address = std::net::Ipv6Addr::from(gid.raw);
+    let is_named = |name: &str| {
+        name == gid.ndev
+            || name.parse::<std::net::IpAddr>().is_ok_and(|named| named == address.to_canonical())
+    };
+    let is_loopback = address.to_canonical().is_loopback();
+    let is_on = if value == "1" { !is_loopback } else { value.split(',').any(is_named) };
+    is_on.then_some(Source { address: gid.raw, interface: gid.ifindex })
+}
+
+/// The path MTU of packets from these addresses: the least of their interfaces'. `None` where none is on the
+/// network.
+pub fn mtu(gids: &[Gid]) -> Option<ibv_mtu_t> {
+    let of = |gid: &Gid| roce_mtu(interface_mtu(source(gid)?.interface).ok()?);
+    let bytes = gids.iter().filter_map(of).min()?;
+    Some(bytes.trailing_zeros() - 7)
+}
