@@ -102,6 +102,10 @@ struct Run {
     /// [default: ethernet]
     #[arg(long, value_name = "LAYER")]
     link_layer: Option<LinkLayer>,
+    /// Reaches other hosts, too, by RoCE v2, from the addresses of these interfaces, or from these addresses;
+    /// 1: from all that the device has
+    #[arg(long, value_name = "INTERFACE", value_delimiter = ',')]
+    network: Vec<String>,
     /// Leaves connections of rdma_cm at the addresses of these interfaces to the kernel's devices; 1: of all
     /// that have one
     #[arg(long, value_name = "INTERFACE", value_delimiter = ',')]
@@ -131,6 +135,7 @@ What is set for the program:
   IRONVERBS_VIEW   what it shows
   IRONVERBS_CM_KERNEL  with --kernel: what that says
   IRONVERBS_SOFT_LINK_LAYER  with --link-layer: what that says
+  IRONVERBS_SOFT_NETWORK  with --network: what that says
 
 Without this command: IRONVERBS_SOFT=1 LD_LIBRARY_PATH=… PROGRAM is enough for most programs; perftest is one
 of them, UCX is not, nor is a program of librdmacm.
@@ -145,6 +150,7 @@ Environment:
   IRONVERBS_SOFT_DIR      full path of the folder in which processes meet, in place of /dev/shm/ironverbs-UID
   IRONVERBS_SOFT_GROUP    number of a group whose members may reach each other: /dev/shm/ironverbs-group-GID
   IRONVERBS_SOFT_LINK_LAYER  infiniband: the port has a LID, and peers may be named by it; else ethernet
+  IRONVERBS_SOFT_NETWORK  interfaces or addresses from which other hosts are reached by RoCE v2; 1: all
   IRONVERBS_SOFT_CONSENT  0: do not let the user's other processes copy from this one where Yama asks for it
 
 Processes reach each other that use the same folder, also from network namespaces of their own.";

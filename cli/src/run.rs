@@ -37,6 +37,9 @@ pub fn run(places: &Places, run: Run) -> Result<ExitCode> {
         ("LD_PRELOAD", preloaded),
     ];
     settings.extend(link_layer.map(|layer| (LINK_LAYER, layer)));
+    if !run.network.is_empty() {
+        settings.push(("IRONVERBS_SOFT_NETWORK", run.network.join(",").into()));
+    }
     if !run.kernel.is_empty() {
         settings.push(("IRONVERBS_CM_KERNEL", run.kernel.join(",").into()));
     }
