@@ -1,6 +1,6 @@
 //! Queue pairs that are connected to other hosts, in network namespaces that each test makes for itself.
 
-
+mod attacks;
 mod hosts;
 mod peer;
 mod states;

@@ -20,6 +20,11 @@ pub const WRONG: u64 = 1002;
 /// And by one that has not.
 pub const FAILED: u64 = 1001;
 
+/// Packets come from the test's own network namespace.
+pub fn from_here() -> Options {
+    Options { from_here: true, ..Options::default() }
+}
+
 /// Runs a test in a network namespace of its own.
 pub fn apart(test: impl FnOnce()) {
     let status = in_child(|| {
@@ -90,7 +95,7 @@ impl Crew {
     pub fn begin_after(&self, slot: u16, first: impl FnOnce()) -> libc::pid_t {
         begin(|| {
             first();
-            match Port::open(slot, Options::default()) {
+            match Port::open(slot, from_here()) {
                 Ok(port) => self.serve(slot, &port),
                 Err(error) => {
                     eprintln!("{error}");
@@ -171,5 +176,5 @@ pub fn send(to: &str, interface: u32, bytes: &[u8]) {
 
 /// What opening the port gives, which has no port then.
 pub fn refused(slot: u16) -> PortError {
-    Port::open(slot, Options::default()).expect_err("the port is had")
+    Port::open(slot, from_here()).expect_err("the port is had")
 }

@@ -3,13 +3,12 @@
 use softrdma::testing::number;
 use softrdma::testing::port::Port;
 use softrdma::testing::port::error::PortError;
-use softrdma::testing::port::options::Options;
 use softrdma::testing::port::set::COMMON;
 use softrdma_testing::child::begin;
 use softrdma_testing::network::{index, ip, up};
 use softrdma_testing::processes::Words;
 
-use crate::crew::{Crew, OPEN, Told, apart, kill, packet, refused, send, wait};
+use crate::crew::{Crew, OPEN, Told, apart, from_here, kill, packet, refused, send, wait};
 
 /// Sends one to a process, and looks who gets it.
 fn reaches(crew: &Crew, to: &str, interface: u32, slot: u16) {
@@ -200,7 +199,7 @@ fn a_forked_child_gives_all_up() {
         let crew = Crew::new();
         let words = Words::new();
         let parent = begin(|| {
-            let port = Port::open(4, Options::default()).unwrap();
+            let port = Port::open(4, from_here()).unwrap();
             let child = begin(|| {
                 // Survives its parent.
                 // SAFETY: plain system call.
@@ -233,7 +232,7 @@ fn a_place_is_given_back() {
         let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
         let before = descriptors();
         for _ in 0..3 {
-            let port = Port::open(1, Options::default()).unwrap();
+            let port = Port::open(1, from_here()).unwrap();
             assert_eq!((port.own().place(), port.common().place()), (1, COMMON));
         }
         assert_eq!(descriptors(), before);
@@ -241,7 +240,7 @@ fn a_place_is_given_back() {
         crew.begin_all(&[8]);
         let before = descriptors();
         for _ in 0..3 {
-            drop(Port::open(1, Options::default()).unwrap());
+            drop(Port::open(1, from_here()).unwrap());
         }
         assert_eq!(descriptors(), before);
         crew.begin_all(&[1]);

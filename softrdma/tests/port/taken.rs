@@ -12,7 +12,7 @@ use softrdma::testing::port::options::Options;
 use softrdma::testing::port::socket::SmallRoom;
 use softrdma_testing::network::{index, ip};
 
-use crate::crew::{Crew, apart, refused};
+use crate::crew::{Crew, apart, from_here, refused};
 
 #[test]
 fn a_program_that_has_the_port_is_named() {
@@ -24,7 +24,7 @@ fn a_program_that_has_the_port_is_named() {
             let comm = std::fs::read("/proc/self/comm").unwrap();
             assert_eq!(name[..comm.len() - 1], comm[..comm.len() - 1]);
             drop(other);
-            drop(Port::open(0, Options::default()).unwrap());
+            drop(Port::open(0, from_here()).unwrap());
         }
     });
 }
@@ -129,7 +129,7 @@ fn another_user_who_takes_the_names_is_named() {
         let pid = std::process::id().cast_signed();
         assert_eq!(refused(3), PortError::PlaceTaken { place: 3, pid, uid: OTHER });
         drop(held);
-        drop(Port::open(3, Options::default()).unwrap());
+        drop(Port::open(3, from_here()).unwrap());
     });
 }
 
@@ -145,12 +145,12 @@ fn too_little_room_is_told() {
         // SAFETY: the kernel reads a header and two structs of three words.
         let done = unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), no_rights.as_ptr()) };
         assert_eq!(done, 0);
-        let port = Port::open(0, Options { room: 1 << 29, ..Options::default() }).unwrap();
+        let port = Port::open(0, Options { room: 1 << 29, ..from_here() }).unwrap();
         let small = SmallRoom { wanted: 1 << 29, got: limit };
         assert_eq!([port.own(), port.common()].map(|socket| socket.small_room()), [Some(small); 2]);
         assert!(small.to_string().contains(&format!("room for {limit} bytes")), "{small}");
         drop(port);
-        let port = Port::open(0, Options { room: limit, ..Options::default() }).unwrap();
+        let port = Port::open(0, Options { room: limit, ..from_here() }).unwrap();
         assert_eq!(port.own().small_room(), None);
     });
 }

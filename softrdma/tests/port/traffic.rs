@@ -17,7 +17,7 @@ use softrdma_testing::filter::forbid_single_messages;
 use softrdma_testing::network::{go_apart, index, ip, offload, set_offload, up};
 use softrdma_testing::processes::Words;
 
-use crate::crew::{apart, packet, receive_all, send, wait};
+use crate::crew::{apart, from_here, packet, receive_all, send, wait};
 
 /// Addresses of both sides, each pair of one family.
 const ADDRESSES: [[&str; 2]; 3] =
@@ -170,7 +170,7 @@ fn round_trips(options: Options, prepare: impl Fn(bool), identifications: &[u16]
 
 #[test]
 fn trains_arrive_as_packets() {
-    round_trips(Options::default(), |_| {}, &in_trains(&LENGTHS));
+    round_trips(from_here(), |_| {}, &in_trains(&LENGTHS));
 }
 
 #[test]
@@ -180,18 +180,18 @@ fn trains_that_the_host_cuts_apart_arrive_as_packets() {
         true => offload::SEGMENTATIONS.iter().for_each(|feature| set_offload("veth", feature, false)),
         false => set_offload("veth", offload::COALESCING, true),
     };
-    round_trips(Options::default(), prepare, &in_trains(&LENGTHS));
+    round_trips(from_here(), prepare, &in_trains(&LENGTHS));
 }
 
 #[test]
 fn packets_that_leave_one_by_one_arrive() {
-    let options = Options { trains: false, ..Options::default() };
+    let options = Options { trains: false, ..from_here() };
     round_trips(options, |_| {}, &[0; LENGTHS.len()]);
 }
 
 #[test]
 fn packets_that_come_one_by_one_arrive() {
-    let options = Options { coalesce: false, ..Options::default() };
+    let options = Options { coalesce: false, ..from_here() };
     round_trips(options, |_| {}, &in_trains(&LENGTHS));
 }
 
@@ -201,7 +201,7 @@ fn packets_that_come_one_by_one_arrive() {
 fn identifications_are_those_of_the_seals() {
     const COUNT: usize = LENGTHS.len();
     let far = |words: &Words| {
-        let port = Port::open(2, Options::default()).unwrap();
+        let port = Port::open(2, from_here()).unwrap();
         // SAFETY: plain system calls; the address is made of integers, and the descriptor nobody else's.
         let cable = unsafe {
             let all = (libc::ETH_P_IP as u16).to_be();
@@ -240,7 +240,7 @@ fn identifications_are_those_of_the_seals() {
         let flow = flow(ADDRESSES[0], 0);
         let mut outbox = Outbox::new().unwrap();
         for (trains, expected) in [(true, in_trains(&LENGTHS)), (false, vec![0; COUNT])] {
-            let port = Port::open(0, Options { trains, ..Options::default() }).unwrap();
+            let port = Port::open(0, Options { trains, ..from_here() }).unwrap();
             words.get::<1>(0);
             let sent = send_all(&mut outbox, port.own(), &flow, &packets(2, &LENGTHS));
             assert_eq!(sent, Sent { packets: COUNT, error: None });
@@ -255,7 +255,7 @@ fn identifications_are_those_of_the_seals() {
 fn without_trains_packets_leave_one_by_one() {
     for errno in [libc::EIO, libc::EINVAL] {
         apart(|| {
-            let port = Port::open(0, Options::default()).unwrap();
+            let port = Port::open(0, from_here()).unwrap();
             assert!(port.own().sends_trains());
             // A train is one message, and without it there are as many as packets.
             forbid_single_messages(errno);
@@ -284,7 +284,7 @@ fn what_does_not_leave_says_why() {
         ip("route add unreachable 10.78.0.0/24");
         let mut outbox = Outbox::new().unwrap();
         for trains in [true, false] {
-            let port = Port::open(0, Options { trains, ..Options::default() }).unwrap();
+            let port = Port::open(0, Options { trains, ..from_here() }).unwrap();
             let mut fails = |flow: &Flow, lengths: &[usize]| {
                 let sent = send_all(&mut outbox, port.own(), flow, &packets(2, lengths));
                 (sent.packets, sent.error.unwrap())
@@ -365,9 +365,9 @@ fn come_to_their_places(is_train: bool) {
         if !is_train {
             set_offload("veth", offload::COALESCING, true);
         }
-        let first = Port::open(1, Options::default()).unwrap();
+        let first = Port::open(1, from_here()).unwrap();
         let beside = |slot| {
-            let opens = std::thread::spawn(move || Port::open(slot, Options::default()).unwrap());
+            let opens = std::thread::spawn(move || Port::open(slot, from_here()).unwrap());
             wait(&[first.door()]);
             first.admit();
             opens.join().unwrap()
@@ -416,7 +416,7 @@ fn come_to_their_places(is_train: bool) {
         if !is_train {
             offload::SEGMENTATIONS.iter().for_each(|feature| set_offload("veth", feature, false));
         }
-        let port = Port::open(0, Options::default()).unwrap();
+        let port = Port::open(0, from_here()).unwrap();
         let mut outbox = Outbox::new().unwrap();
         words.get::<1>(0);
         let mut send_mixed = |from| {

@@ -3,6 +3,9 @@
 use std::mem::size_of;
 use std::net::Ipv6Addr;
 
+/// The loopback interface has this index in each network namespace.
+pub(super) const LOOPBACK: u32 = 1;
+
 /// From where to where a packet goes. IPv4 addresses are mapped (`::ffff:a.b.c.d`), as in GIDs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flow {

@@ -14,6 +14,10 @@ pub struct Options {
     /// Receive packets of one length from one place by one call, which the kernel puts together (`UDP_GRO`).
     /// Whoever makes the sockets decides it for all.
     pub coalesce: bool,
+    /// Receive packets of this host, too. Any of its users may send them with any address of IPv6
+    /// (`IPV6_FREEBIND`), so that nobody's word is good for where they are from. Whoever makes the sockets
+    /// decides it for all.
+    pub from_here: bool,
     /// Bytes of packets that may wait, those to be received and those to be sent, as the kernel counts them:
     /// with its own data beside each. It gives no more than `net.core.rmem_max` and `wmem_max` say.
     pub room: u32,
@@ -21,7 +25,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { trains: true, coalesce: true, room: 4 << 20 }
+        Options { trains: true, coalesce: true, from_here: false, room: 4 << 20 }
     }
 }
 

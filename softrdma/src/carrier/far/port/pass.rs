@@ -11,7 +11,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::flow::Flow;
+use super::flow::{Flow, LOOPBACK};
 use super::send::send_plain;
 use super::set::PORT;
 use super::socket::Socket;
@@ -20,8 +20,6 @@ use super::socket::Socket;
 const MARK: u8 = 0xff;
 /// Bytes before the packet.
 const HEADER: usize = 52;
-/// The loopback interface has this index in each network namespace.
-const LOOPBACK: u32 = 1;
 /// The loopback address, which this host always has.
 const HERE: Ipv6Addr = Ipv4Addr::LOCALHOST.to_ipv6_mapped();
 

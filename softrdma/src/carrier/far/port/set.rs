@@ -9,7 +9,7 @@ use ironverbs_os::growth::{TryPush, try_room};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
 use super::control::UDP_GRO;
-use super::flow::{NAME, name};
+use super::flow::{LOOPBACK, NAME, name};
 use super::options::{Options, set};
 
 /// The UDP port of RoCE v2.
@@ -59,6 +59,26 @@ const PROGRAM: [libc::sock_filter; 9] = [
     instruction(libc::BPF_RET | libc::BPF_K, 0, 0, COMMON as u32),
 ];
 
+/// Run by the kernel over each packet of a socket: of those that come by the loopback interface it takes what
+/// [`pass`](super::pass) has sent, and no other. The kernel says for a packet of IPv6 that it came by the
+/// interface that has its destination, so that the flow does not show it.
+const FILTER: [libc::sock_filter; 8] = [
+    instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, ANCILLARY + INTERFACE),
+    instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 4, LOOPBACK),
+    instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, ANCILLARY),
+    instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 3, libc::ETH_P_IP as u32),
+    instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, NETWORK + SOURCE),
+    instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, std::net::Ipv4Addr::LOCALHOST.to_bits()),
+    instruction(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX),
+    instruction(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
+];
+/// What the kernel knows beside a packet (`linux/filter.h`): its protocol there, and its interface.
+const ANCILLARY: u32 = -0x1000_i32 as u32;
+const INTERFACE: u32 = 8;
+/// The header of IP, and the source address in it.
+const NETWORK: u32 = -0x10_0000_i32 as u32;
+const SOURCE: u32 = 12;
+
 /// Makes the whole set, in its order.
 ///
 /// The first socket is bound alone, which fails if anybody has the port, one that is about to end included, and
@@ -76,6 +96,9 @@ pub(super) fn make(options: Options) -> Result<Vec<OwnedFd>> {
         if place > 0 {
             set(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
         }
+        if !options.from_here {
+            attach(fd, libc::SO_ATTACH_FILTER, &mut FILTER.clone())?;
+        }
         bind(fd)?;
         if place == 0 {
             set(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
@@ -83,7 +106,7 @@ pub(super) fn make(options: Options) -> Result<Vec<OwnedFd>> {
         sockets.push_reserved(made);
     }
     if let Some(first) = sockets.first() {
-        attach(first.as_raw_fd())?;
+        attach(first.as_raw_fd(), libc::SO_ATTACH_REUSEPORT_CBPF, &mut PROGRAM.clone())?;
     }
     Ok(sockets)
 }
@@ -97,14 +120,13 @@ fn bind(socket: RawFd) -> Result<()> {
     }
 }
 
-fn attach(socket: RawFd) -> Result<()> {
-    let mut filter = PROGRAM;
+fn attach(socket: RawFd, option: libc::c_int, filter: &mut [libc::sock_filter]) -> Result<()> {
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-    let (option, length) = (libc::SO_ATTACH_REUSEPORT_CBPF, size_of::<libc::sock_fprog>());
+    let length = size_of::<libc::sock_fprog>() as libc::socklen_t;
     // SAFETY: the kernel reads the struct and as many instructions as it says; both live across the call.
     let done = unsafe {
         let program = (&raw const program).cast();
-        libc::setsockopt(socket, libc::SOL_SOCKET, option, program, length as libc::socklen_t)
+        libc::setsockopt(socket, libc::SOL_SOCKET, option, program, length)
     };
     if done == 0 { Ok(()) } else { Err(Error::last("setsockopt")) }
 }

@@ -1,0 +1,75 @@
+//! What others do to a connection that is not theirs.
+
+use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
+
+use softrdma::rules::verbs::{QpState, QpType};
+use softrdma::testing::port::set::PORT;
+use softrdma::wire::flow::Flow;
+use softrdma::wire::opcode::{Extra, Opcode, Operation, Position, Transport};
+use softrdma::wire::packet::{Bth, Headers};
+use softrdma::wire::psn::Psn;
+use softrdma_testing::child::in_child;
+use softrdma_testing::device::*;
+
+use crate::hosts::*;
+use crate::peer::sealed;
+
+/// Sends a datagram from any address, as any user of the host may.
+fn send_as(from: Ipv6Addr, to: Ipv6Addr, bytes: &[u8]) {
+    // linux/in6.h
+    const IPV6_FREEBIND: libc::c_int = 78;
+    // SAFETY: plain system calls on a socket of its own, with addresses that live across them.
+    unsafe {
+        let socket = libc::socket(libc::AF_INET6, libc::SOCK_DGRAM, 0);
+        let on: libc::c_int = 1;
+        let length = size_of_val(&on) as libc::socklen_t;
+        let set = libc::setsockopt(socket, libc::IPPROTO_IPV6, IPV6_FREEBIND, (&raw const on).cast(), length);
+        assert_eq!(set, 0);
+        let name = |address: Ipv6Addr, port: u16| libc::sockaddr_in6 {
+            sin6_family: libc::AF_INET6 as _,
+            sin6_port: port.to_be(),
+            sin6_flowinfo: 0,
+            sin6_addr: libc::in6_addr { s6_addr: address.octets() },
+            sin6_scope_id: 0,
+        };
+        let (from, to) = (name(from, 5000), name(to, PORT));
+        let length = size_of_val(&from) as libc::socklen_t;
+        let bound = libc::bind(socket, (&raw const from).cast(), length);
+        assert_eq!(bound, 0, "{}", std::io::Error::last_os_error());
+        let sent =
+            libc::sendto(socket, bytes.as_ptr().cast(), bytes.len(), 0, (&raw const to).cast(), length);
+        assert_eq!(sent, bytes.len() as isize, "{}", std::io::Error::last_os_error());
+        libc::close(socket);
+    }
+}
+
+#[test]
+fn another_user_of_the_host_is_no_peer() {
+    with_hosts(|hosts| {
+        let node = hosts[0].node();
+        let end = node.end(QpType::Uc);
+        bring_up(&end.qp, &hosts[0].attributes_6(0x4001), QpState::Rts);
+        (0..4).for_each(|n| end.receive(n, 0, 100));
+        let [here, there] = ADDRESSES_6.map(|address| address.parse::<Ipv6Addr>().unwrap());
+        let at = |address, port| SocketAddr::from(SocketAddrV6::new(address, port, 0, 0));
+        let flow = Flow::new(at(there, 5000), at(here, PORT)).unwrap();
+        let opcode = Opcode::new(Transport::Uc, Operation::Send, Position::Only, Extra::Nothing).unwrap();
+        let bth = Bth::new(opcode, end.qp.qp_num(), Psn::new(1));
+        let packet = |byte: u8| sealed(&flow, bth, Headers::NONE, &[byte; 8]);
+        // By the loopback interface no other host comes, whatever the address says.
+        let status = in_child(|| {
+            hosts[0].enter();
+            // SAFETY: plain system calls.
+            unsafe {
+                assert_eq!(libc::setresgid(65534, 65534, 65534), 0);
+                assert_eq!(libc::setresuid(65534, 65534, 65534), 0);
+            }
+            send_as(there, here, &packet(0x66));
+        });
+        assert_eq!(status, 0);
+        hosts[1].enter();
+        send_as(there, here, &packet(0x77));
+        assert_eq!(end.done(0).byte_len, 8);
+        assert_eq!(end.memory.bytes(0, 8), [0x77; 8]);
+    });
+}
