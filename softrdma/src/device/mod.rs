@@ -368,7 +368,12 @@ impl Device {
     pub fn close(self: &Arc<Self>) {
         if self.is_mine() && self.retries.stop() && Arc::strong_count(self) > 1 {
             self.endpoint.stop_helping();
-            self.leave();
+            if self.leave()
+                && let Some(network) = self.network_way()
+            {
+                // The slot may be that of the next device of this process.
+                network.port().leave();
+            }
         }
     }
 

@@ -151,10 +151,13 @@ fn run(device: &Weak<Device>, ends: &AtomicBool) {
     loop {
         let Some(device) = device.upgrade() else { return };
         let Some(net) = &device.net else { return };
-        if ends.load(Ordering::Acquire) || !device.is_mine() {
+        if ends.load(Ordering::Acquire) {
             return;
         }
-        let more = device.take_packets(net);
+        // What the program did not destroy keeps the device and its sockets though the process has left: then
+        // others still come by it to theirs, and nothing that arrives is its own.
+        let has_left = !device.is_mine();
+        let more = !has_left && device.take_packets(net);
         let port = net.network.port();
         port.admit();
         let looks = net.looks.load(Ordering::Relaxed);
@@ -163,6 +166,7 @@ fn run(device: &Weak<Device>, ends: &AtomicBool) {
         let fds = [port.door(), port.own().raw()];
         drop(device);
         match (is_polled, more) {
+            _ if has_left => wait(&fds[..1], SLEEP),
             // Who polls takes what comes.
             (true, _) => wait(&fds[..1], NAP),
             (false, true) => {}

@@ -2,5 +2,6 @@
 
 mod attacks;
 mod hosts;
+mod leave;
 mod peer;
 mod states;

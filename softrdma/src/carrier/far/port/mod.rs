@@ -51,6 +51,7 @@ pub mod share;
 pub mod socket;
 
 use std::os::fd::RawFd;
+use std::sync::{Mutex, PoisonError};
 
 use claim::Claim;
 use error::PortError;
@@ -66,7 +67,7 @@ pub struct Port {
     common: Socket,
     shared: Shared,
     /// Given up last.
-    _claim: Claim,
+    claim: Mutex<Option<Claim>>,
 }
 
 impl Port {
@@ -87,7 +88,7 @@ impl Port {
         let own = Socket::adopt(own, slot, options)?;
         own.drain();
         let common = Socket::adopt(common, COMMON, options)?;
-        Ok(Port { own, common, shared, _claim: claim })
+        Ok(Port { own, common, shared, claim: Mutex::new(Some(claim)) })
     }
 
     /// What comes for this process, and by which it sends.
@@ -107,6 +108,12 @@ impl Port {
     #[must_use]
     pub fn door(&self) -> RawFd {
         self.shared.door()
+    }
+
+    /// Another port of this process or of another one may have the place from now on. What arrives is not this
+    /// one's any more.
+    pub fn leave(&self) {
+        *self.claim.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Answers the processes that ask for the sockets. Waits for nothing.
