@@ -114,7 +114,10 @@ impl QueuePair {
     /// It is connected to no other host any more.
     pub(super) fn leave_far(&self, side: &mut SendSide) {
         side.far = None;
-        *self.arrivals.lock() = None;
+        // In a forked child nobody gives it back.
+        if self.device().is_mine() {
+            *self.arrivals.lock() = None;
+        }
     }
 
     /// Works the send queue as far as it goes now: what has ended leaves it, what is next begins, and what may
@@ -267,7 +270,8 @@ impl QueuePair {
     }
 
     fn take_answer(&self, flow: &Flow, packet: &Packet<'_>) {
-        let mut side = self.send_side();
+        // The program keeps it: as if the answer had been lost on the way.
+        let Some(mut side) = self.send_side_soon() else { return };
         let side = &mut *side;
         let Some(far) = side.far.as_mut().filter(|far| far.peer.sent(flow)) else { return };
         let endpoint = &self.device().endpoint;
@@ -299,8 +303,8 @@ impl QueuePair {
     /// answers are left.
     pub(super) fn settle_arrivals(&self) -> bool {
         let more = self.answer();
-        let mut side = self.send_side();
-        if side.far.is_some() {
+        // Where the program keeps it, those that look after what waits come back to it.
+        if let Some(mut side) = self.send_side_soon().filter(|side| side.far.is_some()) {
             self.work(&mut side, false);
         }
         more

@@ -42,6 +42,9 @@ const NOBODY: u32 = u32::MAX;
 /// The same: any process may have.
 const ANYBODY: u32 = u32::MAX - 1;
 
+/// Looks at a lock that somebody has, each of which lets others run, before it counts as kept.
+const PATIENCE: u32 = 64;
+
 /// What a queue pair is made of (`struct ibv_qp_init_attr_ex`).
 #[derive(Debug, Clone)]
 pub struct QpInit {
@@ -564,6 +567,18 @@ impl QueuePair {
         let mut side = self.send.try_lock()?;
         side.at_once = 0;
         Some(side)
+    }
+
+    /// The same, unless somebody keeps it for longer than posting takes: a program may hold a queue that it posts
+    /// to (`ibv_wr_start`), and others need not wait for it.
+    pub(super) fn send_side_soon(&self) -> Option<QueueGuard<'_, SendSide>> {
+        for _ in 0..PATIENCE {
+            if let Some(side) = self.try_send_side() {
+                return Some(side);
+            }
+            std::thread::yield_now();
+        }
+        None
     }
 
     /// As [`QueuePair::send_side`], for who posts.

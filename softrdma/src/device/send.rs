@@ -519,7 +519,8 @@ impl QueuePair {
     /// Tries what waits when its time has come, and what waits without end; what it waits for then, which the
     /// caller sees to.
     pub(super) fn try_in_time(&self) -> Work {
-        let mut side = self.send_side();
+        // Others wait, too.
+        let Some(mut side) = self.send_side_soon() else { return Work::Wait(None) };
         let work = side.requester.work(side.ring.is_empty(), self.device().now());
         self.go_on(&mut side, work == Work::Wait(None));
         self.enlist(&mut side)

@@ -13,6 +13,9 @@ use crate::hosts::{ADDRESSES, Host};
 /// The port of RoCE v2.
 const PORT: u16 = 4791;
 
+/// The syndrome of an acknowledgement.
+pub const ACKNOWLEDGED: u8 = 0x1f;
+
 /// See the module.
 pub struct RawPeer {
     socket: UdpSocket,

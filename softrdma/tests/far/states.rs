@@ -4,7 +4,7 @@ use softrdma::rules::verbs::{Event, Opcode, QpState, QpType, Status};
 use softrdma_testing::device::*;
 
 use crate::hosts::*;
-use crate::peer::RawPeer;
+use crate::peer::{ACKNOWLEDGED, RawPeer};
 
 #[test]
 fn messages_go_both_ways() {
@@ -60,7 +60,7 @@ fn drained_is_told_when_all_that_began_is_answered() {
         assert!(!node.has_event() && end.qp.query().sq_draining);
         // Posted meanwhile: it does not begin.
         end.send(2, 0, 8);
-        peer.answer(end.qp.qp_num(), head.bth.psn.number(), 0x1f);
+        peer.answer(end.qp.qp_num(), head.bth.psn.number(), ACKNOWLEDGED);
         end.done(1);
         assert_eq!(node.event(), Event::SqDrained);
         assert!(!end.qp.query().sq_draining);
@@ -71,7 +71,7 @@ fn drained_is_told_when_all_that_began_is_answered() {
                 break next;
             }
         };
-        peer.answer(end.qp.qp_num(), head.bth.psn.number(), 0x1f);
+        peer.answer(end.qp.qp_num(), head.bth.psn.number(), ACKNOWLEDGED);
         end.done(2);
     });
 }

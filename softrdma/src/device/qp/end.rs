@@ -47,7 +47,11 @@ impl QueuePair {
 
     fn end(&self) {
         self.set_far(false);
-        let mut side = self.send_side();
+        // A forked child has locks as the parent's threads had them then.
+        let is_mine = self.device.is_mine();
+        let Some(mut side) = (if is_mine { Some(self.send_side()) } else { self.send_side_soon() }) else {
+            return;
+        };
         self.leave_far(&mut side);
         side.ring.clear();
         side.unflushed = false;
