@@ -61,7 +61,8 @@ impl Sender {
 
 /// The message of a request; `None` for what leaves no process, or the wire does not have.
 pub(crate) fn message(wr: &Wr<'_>) -> Option<Message> {
-    let length = u32::try_from(wr.data.length()).ok()?;
+    // What is longer than any message is refused for its length.
+    let length = u32::try_from(wr.data.length()).unwrap_or(u32::MAX);
     let message = Message {
         solicited: wr.flags.has(SendFlags::SOLICITED),
         fence: wr.flags.has(SendFlags::FENCE),
