@@ -159,11 +159,12 @@ fn run(device: &Weak<Device>, ends: &AtomicBool) {
         let has_left = !device.is_mine();
         let more = !has_left && device.take_packets(net);
         let port = net.network.port();
-        port.admit();
+        // Where that cannot be, later.
+        let door = if port.admit() { port.door() } else { -1 };
         let looks = net.looks.load(Ordering::Relaxed);
         // One that waits for events polls a few times for each.
         let is_polled = looks.wrapping_sub(std::mem::replace(&mut seen, looks)) >= OFTEN;
-        let fds = [port.door(), port.own().raw()];
+        let fds = [door, port.own().raw()];
         drop(device);
         match (is_polled, more) {
             _ if has_left => wait(&fds[..1], SLEEP),

@@ -116,7 +116,7 @@ impl Crew {
         self.tell(Told { slot, place: OPEN, number: 0, byte: 0 });
         loop {
             wait(&[port.door(), port.own().raw(), port.common().raw()]);
-            port.admit();
+            let _ = port.admit();
             for socket in [port.own(), port.common()] {
                 let received = receive_all(&mut inbox, socket, |_, bytes| {
                     let number = bytes

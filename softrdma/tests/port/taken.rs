@@ -10,9 +10,10 @@ use softrdma::testing::port::holder::Holder;
 use softrdma::testing::port::mtu::{interface_mtu, roce_mtu};
 use softrdma::testing::port::options::Options;
 use softrdma::testing::port::socket::SmallRoom;
+use softrdma_testing::child::begin;
 use softrdma_testing::network::{index, ip};
 
-use crate::crew::{Crew, apart, from_here, refused};
+use crate::crew::{Crew, apart, from_here, kill, refused, wait};
 
 #[test]
 fn a_program_that_has_the_port_is_named() {
@@ -164,5 +165,25 @@ fn an_interfaces_mtu_bounds_that_of_roce() {
             assert_eq!(interface_mtu(index("veth")), Ok(mtu));
             assert_eq!(roce_mtu(mtu), roce);
         }
+    });
+}
+
+#[test]
+fn who_cannot_be_answered_waits() {
+    apart(|| {
+        let port = Port::open(0, from_here()).unwrap();
+        let asks = begin(|| {
+            let _ = Port::open(1, from_here());
+            0
+        });
+        wait(&[port.door()]);
+        let few = libc::rlimit { rlim_cur: 100, rlim_max: 100 };
+        // SAFETY: the kernel reads the struct.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &few) }, 0);
+        let files: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
+        assert!(!port.admit());
+        drop(files);
+        assert!(port.admit());
+        kill(asks);
     });
 }

@@ -116,8 +116,9 @@ impl Port {
         *self.claim.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Answers the processes that ask for the sockets. Waits for nothing.
-    pub fn admit(&self) {
-        self.shared.admit();
+    /// Answers the processes that ask for the sockets. Waits for nothing. `false` where some could not be
+    /// answered now, for want of a descriptor for one: the door stays readable then.
+    pub fn admit(&self) -> bool {
+        self.shared.admit()
     }
 }

@@ -105,11 +105,11 @@ impl Shared {
     }
 
     /// See [`Port::admit`](super::Port::admit).
-    pub(super) fn admit(&self) {
+    pub(super) fn admit(&self) -> bool {
         for _ in 0..AT_ONCE {
             let (door, keeper) = (self.door.raw(), self.keeper.raw());
             let Ok(client) = socket::accept4(door, SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK) else {
-                return;
+                return !matches!(errno(), libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS);
             };
             // SAFETY: accept4 returned this descriptor, and nobody else owns it.
             let client = unsafe { OwnedFd::from_raw_fd(client) };
@@ -119,6 +119,7 @@ impl Shared {
                 let _ = send(client.as_raw_fd(), &[door, keeper]);
             }
         }
+        true
     }
 }
 
