@@ -127,7 +127,8 @@ impl QueuePair {
         if side.requester.flushes() {
             far.forget();
         }
-        far.requester.expire(self.device().now());
+        // The process may have been stopped while an answer came.
+        far.requester.expire(self.device().taken_at());
         loop {
             let has_ended = self.end_far(side, &mut far);
             let has_begun = self.begin_requests(side, &mut far);
@@ -331,6 +332,16 @@ impl QueuePair {
             }
         }
         true
+    }
+
+    /// Takes what has come where an answer is overdue.
+    pub(super) fn look_for_overdue(&self) {
+        let side = self.send_side_soon();
+        let until = side.as_ref().and_then(|side| self.far_deadline(side));
+        drop(side);
+        if until.is_some_and(|until| until <= self.device().now()) {
+            self.device().take_packets_first();
+        }
     }
 
     /// When the send queue is to be looked at again, where nothing comes.

@@ -28,6 +28,8 @@ pub(super) struct Net {
     network: Network,
     /// Looks of programs that poll.
     looks: AtomicU64,
+    /// What had come at this time of the device's clock was taken.
+    taken: AtomicU64,
     /// Queue pairs that have answers left.
     pending: Mutex<Vec<Arc<QueuePair>>>,
     /// Queue pairs that are connected to other hosts.
@@ -45,6 +47,7 @@ impl Net {
         Ok(Self {
             network,
             looks: 0.into(),
+            taken: 0.into(),
             connections: 0.into(),
             pending: Mutex::default(),
             ends: Arc::default(),
@@ -126,13 +129,26 @@ impl Device {
         }
     }
 
+    /// What had come at this time was taken: no answer is missing that came before.
+    pub(super) fn taken_at(&self) -> u64 {
+        self.net.as_ref().map_or(0, |net| net.taken.load(Ordering::Relaxed))
+    }
+
+    /// Takes the packets that have come, before one counts as missing.
+    pub(super) fn take_packets_first(&self) {
+        if let Some(net) = self.net.as_ref().filter(|_| self.is_mine()) {
+            self.take_packets(net);
+        }
+    }
+
     /// Takes the packets that have come, and does what follows; whether there is more to do.
     #[cold]
     fn take_packets(&self, net: &Net) -> bool {
         let mut touched = Touched::default();
         let pending = std::mem::take(&mut *net.pending.lock().unwrap_or_else(PoisonError::into_inner));
         pending.into_iter().for_each(|qp| touched.add(net, qp));
-        let more = net.network.receive(|flow, packet| {
+        let began = self.now();
+        let received = net.network.receive(|flow, packet| {
             let own = self.endpoint.segment.owner().slot();
             let place = place_of(packet.bth.dest_qp).filter(|(slot, _)| *slot == own);
             if let Some(qp) = place.and_then(|(_, index)| self.queue_pair(index)) {
@@ -140,8 +156,11 @@ impl Device {
                 touched.add(net, qp);
             }
         });
+        if received.is_some() {
+            net.taken.fetch_max(began, Ordering::Relaxed);
+        }
         touched.settle(net);
-        more || !net.pending.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        received == Some(true) || !net.pending.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 }
 

@@ -519,6 +519,9 @@ impl QueuePair {
     /// Tries what waits when its time has come, and what waits without end; what it waits for then, which the
     /// caller sees to.
     pub(super) fn try_in_time(&self) -> Work {
+        if self.is_far() {
+            self.look_for_overdue();
+        }
         // Others wait, too.
         let Some(mut side) = self.send_side_soon() else { return Work::Wait(None) };
         let work = side.requester.work(side.ring.is_empty(), self.device().now());

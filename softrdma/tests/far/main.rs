@@ -6,3 +6,4 @@ mod hosts;
 mod leave;
 mod peer;
 mod states;
+mod stopped;

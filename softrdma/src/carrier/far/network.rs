@@ -77,10 +77,10 @@ impl Network {
         Burst { port: &self.port, outgoing, flow: *flow, count: 0 }
     }
 
-    /// Tells the packets that have come, unless another thread does just now; whether there may be more. Those
-    /// that are damaged are dropped.
-    pub(crate) fn receive(&self, mut tell: impl FnMut(&Flow, &Packet<'_>)) -> bool {
-        let Ok(mut inbox) = self.inbox.try_lock() else { return false };
+    /// Tells the packets that have come; whether there may be more. `None` where another thread does so just
+    /// now. Those that are damaged are dropped.
+    pub(crate) fn receive(&self, mut tell: impl FnMut(&Flow, &Packet<'_>)) -> Option<bool> {
+        let mut inbox = self.inbox.try_lock().ok()?;
         for _ in 0..ROUNDS {
             let received = inbox.receive(self.port.own(), |flow, bytes| {
                 if let Some(packet) = open(flow, bytes) {
@@ -88,10 +88,10 @@ impl Network {
                 }
             });
             if !received.is_ok_and(|received| received.more) {
-                return false;
+                return Some(false);
             }
         }
-        true
+        Some(true)
     }
 }
 
