@@ -1,5 +1,6 @@
 //! What changes of state do to a connection with another host.
 
+use softrdma::rules::receive::Sge;
 use softrdma::rules::verbs::{Event, Opcode, QpState, QpType, Status};
 use softrdma_testing::device::*;
 
@@ -73,5 +74,19 @@ fn drained_is_told_when_all_that_began_is_answered() {
         };
         peer.answer(end.qp.qp_num(), head.bth.psn.number(), ACKNOWLEDGED);
         end.done(2);
+    });
+}
+
+#[test]
+fn what_is_longer_than_any_message_is_refused_for_its_length() {
+    with_hosts(|hosts| {
+        let node = hosts[0].node();
+        for count in 2..=4 {
+            let end = node.end(QpType::Rc);
+            bring_up(&end.qp, &hosts[0].attributes(0x4001), QpState::Rts);
+            let sge = Sge { length: 1 << 30, ..end.sge(0, 0) };
+            end.qp.post_send(&wr(1, Opcode::Send, &vec![sge; count])).unwrap();
+            assert_eq!(end.poll().status, Status::LocLenErr, "{count} GiB");
+        }
     });
 }
