@@ -6,6 +6,7 @@ mod end;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use ironverbs_os::growth::try_arc_cyclic;
 use queue_lock::{QueueGuard, QueueLock};
@@ -42,8 +43,11 @@ const NOBODY: u32 = u32::MAX;
 /// The same: any process may have.
 const ANYBODY: u32 = u32::MAX - 1;
 
-/// Looks at a lock that somebody has, each of which lets others run, before it counts as kept.
-const PATIENCE: u32 = 64;
+/// Looks at a lock that somebody has before it counts as kept: each of the first lets others run, behind each of
+/// the others is a pause.
+const YIELDS: u32 = 64;
+const SLEEPS: u32 = 100;
+const PAUSE: Duration = Duration::from_micros(100);
 
 /// What a queue pair is made of (`struct ibv_qp_init_attr_ex`).
 #[derive(Debug, Clone)]
@@ -98,6 +102,8 @@ pub struct QueuePair {
     /// Connected to another host, and what arrives from there.
     pub(super) far: AtomicBool,
     pub(super) arrivals: Arrivals,
+    /// Its send queue was kept when it was wanted last.
+    is_kept: AtomicBool,
     closed: AtomicBool,
 }
 
@@ -236,6 +242,7 @@ impl QueuePair {
             handles: 1.into(),
             far: false.into(),
             arrivals: Arrivals::default(),
+            is_kept: false.into(),
             closed: false.into(),
         })?)
     }
@@ -569,15 +576,24 @@ impl QueuePair {
         Some(side)
     }
 
-    /// The same, unless somebody keeps it for longer than posting takes: a program may hold a queue that it posts
-    /// to (`ibv_wr_start`), and others need not wait for it.
+    /// The same, unless somebody keeps it for longer than a thread has it that the kernel lets wait: a program may
+    /// hold a queue that it posts to (`ibv_wr_start`), and others need not wait for it. That is waited for once.
     pub(super) fn send_side_soon(&self) -> Option<QueueGuard<'_, SendSide>> {
-        for _ in 0..PATIENCE {
+        let is_kept = self.is_kept.load(Ordering::Relaxed);
+        for nth in 0..if is_kept { YIELDS } else { YIELDS + SLEEPS } {
             if let Some(side) = self.try_send_side() {
+                if is_kept {
+                    self.is_kept.store(false, Ordering::Relaxed);
+                }
                 return Some(side);
             }
-            std::thread::yield_now();
+            if nth < YIELDS {
+                std::thread::yield_now();
+            } else {
+                std::thread::sleep(PAUSE);
+            }
         }
+        self.is_kept.store(true, Ordering::Relaxed);
         None
     }
 
