@@ -4,6 +4,7 @@ mod attacks;
 mod held;
 mod hosts;
 mod leave;
+mod many;
 mod peer;
 mod states;
 mod stopped;
