@@ -3,13 +3,13 @@
 mod broken;
 mod direct;
 mod end;
+mod sides;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use ironverbs_os::growth::try_arc_cyclic;
-use queue_lock::{QueueGuard, QueueLock};
+use queue_lock::QueueLock;
 
 use crate::queues::flush::reset;
 use crate::queues::shared::{Claim, Memory, Object, QpWord, Word};
@@ -42,12 +42,6 @@ use crate::carrier::near::peers::shortage;
 const NOBODY: u32 = u32::MAX;
 /// The same: any process may have.
 const ANYBODY: u32 = u32::MAX - 1;
-
-/// Looks at a lock that somebody has before it counts as kept: each of the first lets others run, behind each of
-/// the others is a pause.
-const YIELDS: u32 = 64;
-const SLEEPS: u32 = 100;
-const PAUSE: Duration = Duration::from_micros(100);
 
 /// What a queue pair is made of (`struct ibv_qp_init_attr_ex`).
 #[derive(Debug, Clone)]
@@ -562,45 +556,6 @@ impl QueuePair {
     /// Its protection domain.
     pub(super) fn pd(&self) -> u32 {
         self.init.pd
-    }
-
-    pub(super) fn send_side(&self) -> QueueGuard<'_, SendSide> {
-        let mut side = self.send.lock();
-        side.at_once = 0;
-        side
-    }
-
-    pub(super) fn try_send_side(&self) -> Option<QueueGuard<'_, SendSide>> {
-        let mut side = self.send.try_lock()?;
-        side.at_once = 0;
-        Some(side)
-    }
-
-    /// The same, unless somebody keeps it for longer than a thread has it that the kernel lets wait: a program may
-    /// hold a queue that it posts to (`ibv_wr_start`), and others need not wait for it. That is waited for once.
-    pub(super) fn send_side_soon(&self) -> Option<QueueGuard<'_, SendSide>> {
-        let is_kept = self.is_kept.load(Ordering::Relaxed);
-        for nth in 0..if is_kept { YIELDS } else { YIELDS + SLEEPS } {
-            if let Some(side) = self.try_send_side() {
-                if is_kept {
-                    self.is_kept.store(false, Ordering::Relaxed);
-                }
-                return Some(side);
-            }
-            if nth < YIELDS {
-                std::thread::yield_now();
-            } else {
-                std::thread::sleep(PAUSE);
-            }
-        }
-        self.is_kept.store(true, Ordering::Relaxed);
-        None
-    }
-
-    /// As [`QueuePair::send_side`], for who posts.
-    #[inline(always)]
-    pub(super) fn send_side_for_posting(&self) -> QueueGuard<'_, SendSide> {
-        self.send.lock()
     }
 
     /// Puts it into the list of those that wait.
