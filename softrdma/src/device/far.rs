@@ -10,7 +10,7 @@ use ironverbs_os::growth::try_box;
 use super::QueuePair;
 use super::qp_attributes::Attributes;
 use super::send::SendSide;
-use crate::carrier::far::network::Network;
+use crate::carrier::far::network::{BURST, Network};
 use crate::carrier::far::port::flow::Flow;
 use crate::carrier::far::receiver::Receiver;
 use crate::carrier::far::sender::{Sender, message};
@@ -20,7 +20,7 @@ use crate::carrier::near::bytes;
 use crate::carrier::near::target::Target;
 use crate::carrier::near::windows::{bind, local_invalidate};
 use crate::carrier::wr::{Data, Wr};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::rules::request::{self, Operands, Outline, start};
 use crate::rules::requester::{Action, Outcome, Retry, Syndrome};
 use crate::rules::verbs::{Attr, Opcode, QpState, QpType, Status};
@@ -49,7 +49,7 @@ impl QueuePair {
     /// are those of no process that is reached through the folder.
     ///
     /// # Errors
-    /// [`Error::NoMemory`](crate::error::Error::NoMemory).
+    /// [`Error::NoMemory`]; [`Error::Invalid`] for a path MTU whose packets the network interface does not take.
     pub(super) fn far_sides(&self, mask: Attr, attributes: &Attributes) -> Result<Option<Sides>> {
         let transport = match self.qp_type() {
             QpType::Rc => Transport::Rc,
@@ -69,6 +69,9 @@ impl QueuePair {
         let shift = attributes.path_mtu.checked_add(7);
         let mtu = shift.and_then(|shift| 1u32.checked_shl(shift)).and_then(Mtu::from_bytes);
         let (false, Some(mtu)) = (is_near, mtu) else { return Ok(None) };
+        if mtu.bytes() > source.mtu {
+            return Err(Error::Invalid("a path MTU larger than the network interface's"));
+        }
         let peer = Peer {
             transport,
             qp_num: attributes.dest_qp_num,
@@ -232,18 +235,32 @@ impl QueuePair {
     /// Sends what may be sent now.
     fn transmit(&self, side: &SendSide, far: &mut Sender, network: &Network) {
         let (endpoint, now) = (&self.device().endpoint, self.device().now());
+        far.is_held_up = false;
         let Some(mut transmit) = far.requester.next(now) else { return };
         let mut burst = network.burst(&far.peer.flow());
+        let mut loaded = [transmit; BURST];
+        let mut count = 0;
         loop {
             let wr = side.ring.nth(far.place(transmit.ticket));
             let taken = burst.push(&transmit.head, transmit.length as usize, |room| {
                 let wr = wr.filter(|_| !room.is_empty());
                 wr.map_or(Ok(()), |wr| bytes::take_part(endpoint, &wr, transmit.offset as usize, room))
             });
-            if taken.is_err() {
+            if taken.is_ok() {
+                (loaded[count], count) = (transmit, count + 1);
+            } else {
                 far.requester.fail(transmit.ticket, Status::LocProtErr);
             }
-            match far.requester.next(now) {
+            let next = far.requester.next(now);
+            if burst.is_full() || next.is_none() {
+                if let Some(unsent) = loaded[..count].get(burst.launch()) {
+                    far.requester.unsend(unsent);
+                    far.is_held_up = true;
+                    return;
+                }
+                count = 0;
+            }
+            match next {
                 Some(next) => transmit = next,
                 None => break,
             }
@@ -346,6 +363,6 @@ impl QueuePair {
 
     /// When the send queue is to be looked at again, where nothing comes.
     pub(super) fn far_deadline(&self, side: &SendSide) -> Option<u64> {
-        side.far.as_ref().and_then(|far| far.requester.deadline())
+        side.far.as_ref().and_then(|far| if far.is_held_up { Some(0) } else { far.requester.deadline() })
     }
 }

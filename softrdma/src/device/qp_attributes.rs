@@ -79,6 +79,8 @@ pub struct Source {
     pub address: [u8; 16],
     /// Index of the network interface that has it.
     pub interface: u32,
+    /// The largest path MTU, in bytes, of packets that go through it.
+    pub mtu: u32,
 }
 
 /// The LID of every process of a folder, for whoever names peers as on InfiniBand: all are one port.

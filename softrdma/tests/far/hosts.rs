@@ -57,14 +57,14 @@ impl Host {
     /// Attributes that connect a queue pair of this host with one of the other.
     pub fn attributes(&self, dest_qp_num: u32) -> Attributes {
         let attributes = attributes_at(gid(1 - self.number), dest_qp_num);
-        let source = Some(Source { address: gid(self.number), interface: self.interface });
+        let source = Some(Source { address: gid(self.number), interface: self.interface, mtu: 4096 });
         Attributes { path_mtu: 3, path: Path { source, ..attributes.path }, ..attributes }
     }
 
     /// The same over IPv6.
     pub fn attributes_6(&self, dest_qp_num: u32) -> Attributes {
         let attributes = self.attributes(dest_qp_num);
-        let source = Some(Source { address: gid_6(self.number), interface: self.interface });
+        let source = Some(Source { address: gid_6(self.number), interface: self.interface, mtu: 4096 });
         Attributes { path: Path { source, dgid: gid_6(1 - self.number), ..attributes.path }, ..attributes }
     }
 }

@@ -40,13 +40,13 @@ pub fn source(gid: &Gid) -> Option<Source> {
     };
     let is_loopback = address.to_canonical().is_loopback();
     let is_on = if value == "1" { !is_loopback } else { value.split(',').any(is_named) };
-    is_on.then_some(Source { address: gid.raw, interface: gid.ifindex })
+    let mtu = || interface_mtu(gid.ifindex).ok().and_then(roce_mtu);
+    is_on.then(|| Some(Source { address: gid.raw, interface: gid.ifindex, mtu: mtu()? }))?
 }
 
 /// The path MTU of packets from these addresses: the least of their interfaces'. `None` where none is on the
 /// network.
 pub fn mtu(gids: &[Gid]) -> Option<ibv_mtu_t> {
-    let of = |gid: &Gid| roce_mtu(interface_mtu(source(gid)?.interface).ok()?);
-    let bytes = gids.iter().filter_map(of).min()?;
+    let bytes = gids.iter().filter_map(source).map(|source| source.mtu).min()?;
     Some(bytes.trailing_zeros() - 7)
 }

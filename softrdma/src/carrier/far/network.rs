@@ -1,11 +1,11 @@
 //! The network as one process has it: packets out, many to one peer at a time, and packets in.
 
 use std::net::{Ipv6Addr, SocketAddr};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use ironverbs_os::growth::{TryFill, try_room};
 
-use super::port::error::PortError;
+use super::port::error::{PortError, SendError};
 use super::port::flow::Flow;
 use super::port::options::Options;
 use super::port::receive::Inbox;
@@ -18,7 +18,7 @@ use crate::wire::icrc::{self, ICRC_BYTES, Icrc};
 use crate::wire::packet::{Head, MAX_HEAD, Packet};
 
 /// Packets that leave together.
-const BURST: usize = 32;
+pub(crate) const BURST: usize = 32;
 /// Room for a packet: headers, payload and pad, from one cache line on.
 const ROOM: usize = (MAX_HEAD + Mtu::MOST.bytes() as usize + 3).next_multiple_of(64);
 /// How often one look takes what has arrived, before others get their turn.
@@ -80,7 +80,11 @@ impl Network {
     /// Tells the packets that have come; whether there may be more. `None` where another thread does so just
     /// now. Those that are damaged are dropped.
     pub(crate) fn receive(&self, mut tell: impl FnMut(&Flow, &Packet<'_>)) -> Option<bool> {
-        let mut inbox = self.inbox.try_lock().ok()?;
+        let mut inbox = match self.inbox.try_lock() {
+            Ok(inbox) => inbox,
+            Err(TryLockError::Poisoned(inbox)) => inbox.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
         for _ in 0..ROUNDS {
             let received = inbox.receive(self.port.own(), |flow, bytes| {
                 if let Some(packet) = open(flow, bytes) {
@@ -145,21 +149,30 @@ impl Burst<'_> {
         Ok(())
     }
 
-    /// Sends what there is. What does not leave is lost, as on the way.
-    fn launch(&mut self) {
+    /// Whether there is no room for another.
+    pub(crate) fn is_full(&self) -> bool {
+        self.count == BURST
+    }
+
+    /// Sends what there is: how many have left, the first of them, where there was no room for the others. What
+    /// does not leave for another reason is lost, as on the way.
+    pub(crate) fn launch(&mut self) -> usize {
         let count = std::mem::take(&mut self.count);
         let wire = wire_flow(self.flow.source, PORT, self.flow.destination);
-        let (Some(wire), Outgoing { outbox, bytes, lengths }) = (wire, &mut *self.outgoing) else { return };
+        let (Some(wire), Outgoing { outbox, bytes, lengths }) = (wire, &mut *self.outgoing) else {
+            return count;
+        };
         let packet = |n: usize| &bytes[n * ROOM..][..lengths[n].1];
         let pieces: [[Piece<'_>; 1]; BURST] =
             std::array::from_fn(|n| [Piece::of(if n < count { packet(n) } else { &[] })]);
         let packets: [Sealed<'_>; BURST] = std::array::from_fn(|n| Sealed(&pieces[n]));
-        let _ = outbox.send(self.port.own(), &self.flow, &packets[..count], |n, identification| {
+        let sent = outbox.send(self.port.own(), &self.flow, &packets[..count], |n, identification| {
             let (head, rest) = packet(n).split_at(lengths[n].0);
             let mut icrc = Icrc::new(&wire, identification, head, head.len() + rest.len());
             icrc.update(rest);
             icrc.finish()
         });
+        if sent.error == Some(SendError::Full) { sent.packets } else { count }
     }
 }
 

@@ -160,7 +160,7 @@ impl MoveBytes for Bytes<'_> {
             Payload::Remote(RemoteAccess::Write) => {
                 if let (Some(used), Some(memory)) = (used, self.piece.memory) {
                     let to = memory.va.wrapping_add(u64::from(self.piece.offset));
-                    bytes::write(endpoint, &used.entry, to, self.payload).map_err(|_| MoveError::Target)?;
+                    bytes::put(endpoint, &used.entry, to, self.payload).map_err(|_| MoveError::Target)?;
                 }
             }
             Payload::Remote(RemoteAccess::Atomic) => {

@@ -28,7 +28,7 @@ use crate::rules::verbs::{QpState, QpType, Status, WcFlags, WcOpcode};
 use crate::shm::bounce::{Origin, Piece, Purpose};
 use crate::shm::keys::Entry;
 
-use super::attributes::{QpAttributes, SrqAttributes};
+use super::attributes::{FAR, QpAttributes, SrqAttributes};
 use super::number::place_of;
 use crate::error::Result;
 
@@ -369,7 +369,8 @@ impl Permissions {
         let (_, index) = place_of(origin.qp_num).filter(|place| place.0 == self.slot)?;
         let QueuePair { attributes, state } = queues.queue_pairs.get(&index)?;
         let qp_type = attributes.qp_type;
-        let connected = qp_type == QpType::Ud || origin.src_qp == attributes.dest_qp_num;
+        let is_peer = origin.src_qp == attributes.dest_qp_num && origin.src_qp != FAR;
+        let connected = qp_type == QpType::Ud || is_peer;
         if !receives(*state) || !connected {
             return None;
         }

@@ -11,7 +11,7 @@ use crate::device::send::SendSide;
 /// Looks at a lock that somebody has before it counts as kept: each of the first lets others run, behind each
 /// of the others is a pause.
 const YIELDS: u32 = 64;
-const SLEEPS: u32 = 100;
+const SLEEPS: u32 = 1000;
 const PAUSE: Duration = Duration::from_micros(100);
 
 impl QueuePair {

@@ -24,8 +24,8 @@ mod transfer;
 
 pub(crate) use gather::{Gathered, gather_many, gather_pieces, gather_word, gather_words, source};
 pub(crate) use known_key::KnownKey;
-pub(crate) use part::{put_part, read_remote, take_part};
+pub(crate) use part::{put, put_part, read_remote, take_part};
 pub(crate) use pin::{Use, look_again, lookup, pin};
 pub use place::place;
 pub(crate) use place::{fetch, place_again, place_many, place_pieces};
-pub(crate) use transfer::{answer, atomic, into_receive, into_taken, transfer_used, with_local, word, write};
+pub(crate) use transfer::{answer, atomic, into_receive, into_taken, transfer_used, with_local, word};

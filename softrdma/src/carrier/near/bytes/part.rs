@@ -10,6 +10,11 @@ use crate::shm::keys::Entry;
 use super::transfer::{hold, within, write};
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::wr::{Data, Wr};
+use crate::queues::completion::MAX_STAGED;
+
+/// Bytes that are copied in place, as those are that travel between processes without the kernel. More it copies,
+/// which answers a bad address with an error.
+const FEW: usize = MAX_STAGED;
 
 /// Copies so many bytes of what a request sends, from this one on, to `room`. Keys were looked at when it
 /// started.
@@ -55,7 +60,7 @@ pub(crate) fn put_part(
     let done = each_part(sges, offset, bytes.len(), |sge, place| {
         let (entry, _in_use) = endpoint.keys.hold(sge.lkey).ok_or(MoveError::Target)?;
         check_local(Some(&entry.key), pd, sge.addr, sge.length, true).map_err(|_| MoveError::Target)?;
-        write(endpoint, &entry, sge.addr, &bytes[place..][..sge.length as usize])
+        put(endpoint, &entry, sge.addr, &bytes[place..][..sge.length as usize])
     });
     done.map_err(|_| MoveError::Target)
 }
@@ -76,6 +81,25 @@ pub(crate) fn read_remote(
     check_remote(Some(&entry.key), pd, qp_num, addr, length, Access::REMOTE_READ)
         .map_err(|_| MoveError::Target)?;
     read(endpoint, &entry, addr, room).map_err(|_| MoveError::Target)
+}
+
+/// Writes bytes of a packet to memory of a region of this process's own, as the device; the region is in use by
+/// the caller, covers them and may be written.
+///
+/// # Errors
+/// The memory is not there.
+pub(crate) fn put(endpoint: &Endpoint, entry: &Entry, addr: u64, bytes: &[u8]) -> Result<(), MoveError> {
+    if bytes.len() <= FEW || !kernel_copies(endpoint) {
+        return write(endpoint, entry, addr, bytes);
+    }
+    let here = Span { addr: bytes.as_ptr().expose_provenance() as u64, len: bytes.len() as u64 };
+    within(endpoint, Direction::Write, &[here], &[Span { addr: entry.translate(addr), len: here.len }])
+}
+
+/// Whether the kernel copies within this process: some sandboxes forbid it.
+fn kernel_copies(endpoint: &Endpoint) -> bool {
+    let own = endpoint.peers.get(endpoint.segment.owner().slot());
+    own.is_some_and(|own| own.direct().is_some())
 }
 
 /// Calls `act` for each piece of memory that the bytes of a message from this one on are in, and with where in
@@ -107,7 +131,7 @@ fn each_part(
 /// covers it.
 fn read(endpoint: &Endpoint, entry: &Entry, addr: u64, room: &mut [u8]) -> Result<(), MoveError> {
     let addr = entry.translate(addr);
-    if !entry.is_in_place() {
+    if !entry.is_in_place() || room.len() > FEW && kernel_copies(endpoint) {
         let here = Span { addr: room.as_mut_ptr().expose_provenance() as u64, len: room.len() as u64 };
         return within(endpoint, Direction::Read, &[here], &[Span { addr, len: here.len }]);
     }
