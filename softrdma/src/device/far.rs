@@ -287,11 +287,19 @@ impl QueuePair {
         }
     }
 
+    /// What an answer ends has ended before what comes behind it.
     fn take_answer(&self, flow: &Flow, packet: &Packet<'_>) {
         // The program keeps it: as if the answer had been lost on the way.
         let Some(mut side) = self.send_side_soon() else { return };
-        let side = &mut *side;
-        let Some(far) = side.far.as_mut().filter(|far| far.peer.sent(flow)) else { return };
+        let Some(mut far) = side.far.take() else { return };
+        if far.peer.sent(flow) {
+            self.follow_answer(&side, &mut far, packet);
+            self.end_far(&mut side, &mut far);
+        }
+        side.far = Some(far);
+    }
+
+    fn follow_answer(&self, side: &SendSide, far: &mut Sender, packet: &Packet<'_>) {
         let endpoint = &self.device().endpoint;
         let (ticket, placed) = match far.requester.take(packet, self.device().now()) {
             Taken::Nothing => return,
