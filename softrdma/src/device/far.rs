@@ -325,6 +325,13 @@ impl QueuePair {
         }
     }
 
+    /// What has come is acknowledged before a request is posted: a program that answers a message does not
+    /// overtake the acknowledgement of it, and its peer's send has ended when the answer is there.
+    #[cold]
+    pub(super) fn answer_first(&self) {
+        self.answer();
+    }
+
     /// After packets came: answers them, ends what they ended, and sends what they made room for. Whether
     /// answers are left.
     pub(super) fn settle_arrivals(&self) -> bool {

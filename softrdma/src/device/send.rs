@@ -173,6 +173,7 @@ impl Sending<'_> {
         let (qp, side) = (self.qp, &mut *self.side);
         side.at_once = 0;
         if side.far.is_some() {
+            qp.answer_first();
             side.ring.push(wr);
             qp.work(side, true);
             return;
