@@ -1,7 +1,7 @@
 //! Queue pairs that are connected to one on another host: what their send queues do, and what arrives for them.
 //!
-//! Locks are taken in this order: the sending side's or the receiving side's, neither with the other; then
-//! those in shared memory; then what packets leave by.
+//! Locks are taken in this order: the sending side's, the receiving side's, those in shared memory, what packets
+//! leave by.
 
 use std::sync::atomic::Ordering;
 
@@ -336,8 +336,13 @@ impl QueuePair {
     /// answers are left.
     pub(super) fn settle_arrivals(&self) -> bool {
         let more = self.answer();
+        let has_heard = self.arrivals.lock().as_mut().is_some_and(|receiver| receiver.take_heard());
         // Where the program keeps it, those that look after what waits come back to it.
-        if let Some(mut side) = self.send_side_soon().filter(|side| side.far.is_some()) {
+        let Some(mut side) = self.send_side_soon() else { return more };
+        if let Some(far) = &mut side.far {
+            if has_heard {
+                far.requester.heard();
+            }
             self.work(&mut side, false);
         }
         more

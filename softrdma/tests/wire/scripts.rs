@@ -121,6 +121,7 @@ impl Player {
                 return if requester.is_drained() { "drained yes" } else { "drained no" }.to_string();
             }
             "expire" => requester.expire(self.now),
+            "heard" => requester.heard(),
             "drain" => requester.set_draining(words.at(1) == "on"),
             "fail" => requester.fail(Ticket(text::number(words.at(1))), Status::LocProtErr),
             "flush" => requester.flush(),

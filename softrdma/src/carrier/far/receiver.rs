@@ -33,6 +33,8 @@ const TRIES: u32 = 3;
 pub(crate) struct Receiver {
     pub(crate) peer: Peer,
     pub(crate) responder: Responder,
+    /// A request was carried out.
+    has_heard: bool,
     /// The own queue pair.
     target: Target,
 }
@@ -52,7 +54,7 @@ impl Receiver {
     ) -> Result<Self> {
         let mut responder = Responder::new(max_dest_rd_atomic)?;
         responder.start(peer.connection(psn), max_dest_rd_atomic);
-        Ok(Self { peer, responder, target: Target::own(endpoint, qp_num, qp)? })
+        Ok(Self { peer, responder, has_heard: false, target: Target::own(endpoint, qp_num, qp)? })
     }
 
     /// Takes a request from the peer, and does what it asks for; whether the queue pair broke over it.
@@ -64,9 +66,15 @@ impl Receiver {
                 // Without an answer it is as if the packet had not come.
                 let Some(executed) = self.carry_out(endpoint, &piece, packet.payload) else { return false };
                 self.responder.executed(executed);
+                self.has_heard |= matches!(executed, Executed::Done | Executed::Original(_)) && !piece.again;
                 matches!(executed, Executed::Refused(_)) && !piece.again
             }
         }
+    }
+
+    /// Whether a request was carried out since the last call.
+    pub(crate) fn take_heard(&mut self) -> bool {
+        std::mem::take(&mut self.has_heard)
     }
 
     fn carry_out(&mut self, endpoint: &Endpoint, piece: &Piece, payload: &[u8]) -> Option<Executed> {
