@@ -114,8 +114,9 @@ impl QueuePair {
         far.requester.set_draining(next == QpState::Sqd);
     }
 
-    /// It is connected to no other host any more.
+    /// It is connected to no other host any more. What has come was completed, so it is acknowledged before.
     pub(super) fn leave_far(&self, side: &mut SendSide) {
+        self.answer_first();
         side.far = None;
         // In a forked child nobody gives it back.
         if self.device().is_mine() {
