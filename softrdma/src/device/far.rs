@@ -349,7 +349,8 @@ impl QueuePair {
         more
     }
 
-    fn answer(&self) -> bool {
+    /// Sends the answers that are due; whether some are left.
+    pub(super) fn answer(&self) -> bool {
         let (mut arrivals, endpoint) = (self.arrivals.lock(), &self.device().endpoint);
         let (Some(receiver), Some(network)) = (arrivals.as_mut(), self.device().network_way()) else {
             return false;
