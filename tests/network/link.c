@@ -1,0 +1,254 @@
+/*
+ * link.c - a cable between two network namespaces that treats packets of RoCE v2 badly.
+ *
+ *   link INTERFACE PID PID [--lose N] [--double N] [--late N] [--damage N] [--delay MICROSECONDS] [--seed N]
+ *
+ * Makes a tap interface with this name in the network namespaces of both processes, says `ready`, and carries frames from
+ * each to the other until SIGTERM. Of 1000 packets to UDP port 4791, so many are lost, come twice (the second time after up to
+ * 64 others), come after up to 64 others that were sent later, or have a byte that was changed, with a UDP checksum that does
+ * not show it. Other frames are only delayed. At the end it says how often each has happened.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/if_tun.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ROOM 10240 /* bytes of a frame */
+#define HELD 8192  /* frames under way */
+#define APART 64   /* frames between which a late one may come */
+#define PORT 4791
+/* After so long a late frame comes where no others do. */
+#define IDLE_NS 1000000
+
+static volatile sig_atomic_t ends;
+static uint64_t state;
+
+static void end(int signal)
+{
+	(void)signal;
+	ends = 1;
+}
+
+static void die(const char *what)
+{
+	fprintf(stderr, "link: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static uint32_t rnd(uint32_t below)
+{
+	uint64_t z = (state += 0x9e3779b97f4a7c15);
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+	return (uint32_t)((z ^ (z >> 31)) >> 32) % below;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static int tap(const char *pid, const char *name)
+{
+	struct ifreq request = {.ifr_flags = IFF_TAP | IFF_NO_PI};
+	char path[64];
+	int space, fd;
+
+	snprintf(path, sizeof(path), "/proc/%s/ns/net", pid);
+	space = open(path, O_RDONLY | O_CLOEXEC);
+	if (space < 0 || setns(space, CLONE_NEWNET))
+		die(path);
+	close(space);
+	fd = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		die("/dev/net/tun");
+	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
+	if (ioctl(fd, TUNSETIFF, &request))
+		die(name);
+	return fd;
+}
+
+static unsigned number(const unsigned char *p) { return (unsigned)p[0] << 8 | p[1]; }
+
+/* Where the UDP header of a RoCE v2 packet is; 0 for any other frame. */
+static size_t roce(const unsigned char *frame, size_t length)
+{
+	size_t at = 0;
+
+	if (length > 14 + 20 && number(frame + 12) == 0x0800 && frame[14 + 9] == 17)
+		at = 14 + (size_t)(frame[14] & 15) * 4;
+	else if (length > 14 + 40 && number(frame + 12) == 0x86dd && frame[14 + 6] == 17)
+		at = 14 + 40;
+	return at && length > at + 8 + 12 && number(frame + at + 2) == PORT ? at : 0;
+}
+
+/* Changes a byte behind the UDP header, and the checksum so that it is right again. */
+static void damage(unsigned char *frame, size_t length, size_t udp)
+{
+	size_t at = udp + 8 + rnd((uint32_t)(length - udp - 8));
+	unsigned before, after, sum;
+	size_t word = at - (at - udp) % 2;
+
+	if (word + 1 >= length)
+		word -= 2, at = word;
+	before = number(frame + word);
+	frame[at] ^= (unsigned char)(1 + rnd(255));
+	after = number(frame + word);
+	if (!number(frame + udp + 6))
+		return;
+	/* RFC 1624, equation 3. */
+	sum = (~number(frame + udp + 6) & 0xffff) + (~before & 0xffff) + after;
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = ~sum & 0xffff;
+	sum = sum ? sum : 0xffff;
+	frame[udp + 6] = (unsigned char)(sum >> 8);
+	frame[udp + 7] = (unsigned char)sum;
+}
+
+/* One under way: it comes when its time has, and so many others have passed it or it is idle. */
+static struct held {
+	unsigned char *bytes;
+	size_t length;
+	int to;
+	unsigned others;
+	uint64_t due;
+} held[HELD];
+static int count;
+
+static void hold(const unsigned char *bytes, size_t length, int to, unsigned others, uint64_t due)
+{
+	struct held *h = &held[count];
+
+	/* As in a full queue of a switch. */
+	if (count == HELD)
+		return;
+	h->bytes = malloc(length);
+	if (!h->bytes)
+		die("memory");
+	memcpy(h->bytes, bytes, length);
+	h->length = length;
+	h->to = to;
+	h->others = others;
+	h->due = due;
+	count++;
+}
+
+/* Delivers what may be by now, in the order in which it was sent. */
+static void deliver(const int *fds, uint64_t now)
+{
+	int left = 0;
+
+	for (int i = 0; i < count; i++) {
+		struct held *h = &held[i];
+		bool is_idle = now >= h->due + IDLE_NS;
+
+		if (now < h->due || (h->others && !is_idle)) {
+			held[left++] = *h;
+			continue;
+		}
+		/* A full interface drops it, as any does. */
+		if (write(fds[h->to], h->bytes, h->length) < 0 && errno != EAGAIN && errno != EIO && errno != ENOBUFS)
+			die("write");
+		for (int j = 0; j < left; j++)
+			if (held[j].to == h->to && held[j].others)
+				held[j].others--;
+		free(h->bytes);
+	}
+	count = left;
+}
+
+static int wait_ms(uint64_t now)
+{
+	uint64_t next = UINT64_MAX;
+
+	for (int i = 0; i < count; i++) {
+		uint64_t due = held[i].due + (held[i].others ? IDLE_NS : 0);
+
+		next = due < next ? due : next;
+	}
+	return next == UINT64_MAX ? -1 : next <= now ? 0 : (int)((next - now) / 1000000 + 1);
+}
+
+int main(int argc, char **argv)
+{
+	static const char *const names[] = {"--lose", "--double", "--late", "--damage", "--delay", "--seed"};
+	enum { LOSE, DOUBLE, LATE, DAMAGE, DELAY, SEED };
+	unsigned long options[6] = {0, 0, 0, 0, 0, 1}, happened[4] = {0}, carried = 0;
+	static unsigned char frame[ROOM];
+	struct pollfd fds[2];
+	int taps[2];
+
+	for (int i = 4; i + 1 < argc; i += 2) {
+		int option = 0;
+
+		while (option < 6 && strcmp(argv[i], names[option]))
+			option++;
+		if (option == 6) {
+			errno = EINVAL;
+			die(argv[i]);
+		}
+		options[option] = strtoul(argv[i + 1], NULL, 0);
+	}
+	if (argc < 4) {
+		errno = EINVAL;
+		die("INTERFACE PID PID");
+	}
+	state = options[SEED];
+	sigaction(SIGTERM, &(struct sigaction){.sa_handler = end}, NULL);
+	for (int i = 0; i < 2; i++) {
+		taps[i] = tap(argv[2 + i], argv[1]);
+		fds[i] = (struct pollfd){.fd = taps[i], .events = POLLIN};
+	}
+	puts("ready");
+	fflush(stdout);
+	while (!ends) {
+		uint64_t now = now_ns();
+
+		deliver(taps, now);
+		if (poll(fds, 2, wait_ms(now)) < 0 && errno != EINTR)
+			die("poll");
+		now = now_ns();
+		for (int side = 0; side < 2; side++) {
+			ssize_t length;
+
+			/* Few at a time, so that the other direction goes on as well. */
+			for (int n = 0; n < 64 && (length = read(taps[side], frame, sizeof(frame))) > 0; n++) {
+				size_t udp = roce(frame, (size_t)length);
+				uint64_t due = now + options[DELAY] * 1000;
+				unsigned fate[4] = {0};
+
+				carried++;
+				for (int i = LOSE; udp && i <= DAMAGE; i++) {
+					fate[i] = rnd(1000) < options[i];
+					happened[i] += fate[i];
+				}
+				if (fate[LOSE])
+					continue;
+				if (fate[DOUBLE])
+					hold(frame, (size_t)length, !side, rnd(APART), due);
+				if (fate[DAMAGE])
+					damage(frame, (size_t)length, udp);
+				hold(frame, (size_t)length, !side, fate[LATE] ? 1 + rnd(APART) : 0, due);
+			}
+		}
+	}
+	printf("carried %lu lose %lu double %lu late %lu damage %lu\n", carried, happened[LOSE], happened[DOUBLE], happened[LATE],
+	       happened[DAMAGE]);
+	return 0;
+}
