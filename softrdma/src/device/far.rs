@@ -116,10 +116,10 @@ impl QueuePair {
 
     /// It is connected to no other host any more. What has come was completed, so it is acknowledged before.
     pub(super) fn leave_far(&self, side: &mut SendSide) {
-        self.answer_first();
         side.far = None;
-        // In a forked child nobody gives it back.
+        // In a forked child nobody gives the lock back.
         if self.device().is_mine() {
+            self.answer_first();
             *self.arrivals.lock() = None;
         }
     }
@@ -270,17 +270,21 @@ impl QueuePair {
 
     /// Takes a packet from another host. What follows from it follows when those that came with it are taken:
     /// [`QueuePair::settle_arrivals`].
-    pub(super) fn arrived(&self, flow: &Flow, packet: &Packet<'_>) {
+    pub(super) fn arrived(&self, flow: &Flow, packet: &Packet<'_>, identification: u16) {
+        let mut arrivals = self.arrivals.lock();
+        let Some(receiver) = arrivals.as_mut() else { return };
+        if !receiver.is_from_peer(flow, identification) {
+            return;
+        }
         if packet.bth.opcode.operation().is_response() {
+            drop(arrivals);
             self.take_answer(flow, packet);
         } else {
-            self.take_request(flow, packet);
+            self.take_request(receiver, packet);
         }
     }
 
-    fn take_request(&self, flow: &Flow, packet: &Packet<'_>) {
-        let mut arrivals = self.arrivals.lock();
-        let Some(receiver) = arrivals.as_mut().filter(|receiver| receiver.peer.sent(flow)) else { return };
+    fn take_request(&self, receiver: &mut Receiver, packet: &Packet<'_>) {
         let is_receiving = matches!(self.state(), QpState::Rtr | QpState::Rts | QpState::Sqd);
         if is_receiving && receiver.take(&self.device().endpoint, packet) && self.state() != QpState::Err {
             // The wire refused what the rules of the queue pair never saw.
@@ -293,6 +297,7 @@ impl QueuePair {
         // The program keeps it: as if the answer had been lost on the way.
         let Some(mut side) = self.send_side_soon() else { return };
         let Some(mut far) = side.far.take() else { return };
+        // Meanwhile it may have been connected to another.
         if far.peer.sent(flow) {
             self.follow_answer(&side, &mut far, packet);
             self.end_far(&mut side, &mut far);

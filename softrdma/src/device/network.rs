@@ -148,11 +148,11 @@ impl Device {
         let pending = std::mem::take(&mut *net.pending.lock().unwrap_or_else(PoisonError::into_inner));
         pending.into_iter().for_each(|qp| touched.add(net, qp));
         let began = self.now();
-        let received = net.network.receive(|flow, packet| {
+        let received = net.network.receive(|flow, packet, identification| {
             let own = self.endpoint.segment.owner().slot();
             let place = place_of(packet.bth.dest_qp).filter(|(slot, _)| *slot == own);
             if let Some(qp) = place.and_then(|(_, index)| self.queue_pair(index)) {
-                qp.arrived(flow, packet);
+                qp.arrived(flow, packet, identification);
                 touched.add(net, qp);
             }
         });

@@ -8,6 +8,7 @@
 //! | [`packet`] | headers that are written and read, and the payload behind them |
 //! | [`flow`] | between which addresses and ports a packet goes |
 //! | [`icrc`] | the invariant CRC behind a packet |
+//! | [`identification`] | which identifications of IPv4 a peer's packets have |
 //! | [`connection`] | what both sides of a connection's end know of it |
 //! | [`requester`] | the sending side of RC and UC: from messages to packets, from answers to completions |
 //! | [`responder`] | the receiving side: from packets to what is to be carried out, and answers |
@@ -17,6 +18,7 @@
 pub mod connection;
 pub mod flow;
 pub mod icrc;
+pub mod identification;
 pub mod opcode;
 pub mod packet;
 pub mod psn;

@@ -79,7 +79,7 @@ impl Network {
 
     /// Tells the packets that have come; whether there may be more. `None` where another thread does so just
     /// now. Those that are damaged are dropped.
-    pub(crate) fn receive(&self, mut tell: impl FnMut(&Flow, &Packet<'_>)) -> Option<bool> {
+    pub(crate) fn receive(&self, mut tell: impl FnMut(&Flow, &Packet<'_>, u16)) -> Option<bool> {
         let mut inbox = match self.inbox.try_lock() {
             Ok(inbox) => inbox,
             Err(TryLockError::Poisoned(inbox)) => inbox.into_inner(),
@@ -87,8 +87,8 @@ impl Network {
         };
         for _ in 0..ROUNDS {
             let received = inbox.receive(self.port.own(), |flow, bytes| {
-                if let Some(packet) = open(flow, bytes) {
-                    tell(flow, &packet);
+                if let Some((packet, identification)) = open(flow, bytes) {
+                    tell(flow, &packet, identification);
                 }
             });
             if !received.is_ok_and(|received| received.more) {
@@ -99,13 +99,13 @@ impl Network {
     }
 }
 
-/// The packet in a UDP payload, where it is whole.
-fn open<'a>(flow: &Flow, bytes: &'a [u8]) -> Option<Packet<'a>> {
+/// The packet in a UDP payload, where it is whole, and its identification.
+fn open<'a>(flow: &Flow, bytes: &'a [u8]) -> Option<(Packet<'a>, u16)> {
     let wire = wire_flow(flow.source, flow.source_port, flow.destination)?;
-    // The kernel shows no identification: one with which the checksum is right is good enough.
     // rule: wire-icrc
-    icrc::identification(&wire, bytes)?;
-    Packet::parse(bytes.get(..bytes.len().checked_sub(ICRC_BYTES)?)?)
+    let identification = icrc::identification(&wire, bytes)?;
+    let packet = Packet::parse(bytes.get(..bytes.len().checked_sub(ICRC_BYTES)?)?)?;
+    Some((packet, identification))
 }
 
 fn wire_flow(source: Ipv6Addr, source_port: u16, destination: Ipv6Addr) -> Option<WireFlow> {

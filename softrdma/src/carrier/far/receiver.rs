@@ -7,6 +7,7 @@
 use std::cell::Cell;
 
 use super::Peer;
+use super::port::flow::Flow;
 use crate::carrier::near::at_target::{AtTarget, MoveBytes, Place};
 use crate::carrier::near::bytes;
 use crate::carrier::near::completion_order::CompletionOrder;
@@ -20,6 +21,7 @@ use crate::rules::responder::{Incoming, RemoteAccess};
 use crate::rules::verbs::{Opcode, QpType};
 use crate::shm::atomics;
 use crate::shm::bounce::{self, Origin};
+use crate::wire::identification::Identifications;
 use crate::wire::opcode::{Operation, Transport};
 use crate::wire::packet::Packet;
 use crate::wire::responder::Responder;
@@ -33,6 +35,7 @@ const TRIES: u32 = 3;
 pub(crate) struct Receiver {
     pub(crate) peer: Peer,
     pub(crate) responder: Responder,
+    identifications: Identifications,
     /// A request was carried out.
     has_heard: bool,
     /// The own queue pair.
@@ -54,7 +57,14 @@ impl Receiver {
     ) -> Result<Self> {
         let mut responder = Responder::new(max_dest_rd_atomic)?;
         responder.start(peer.connection(psn), max_dest_rd_atomic);
-        Ok(Self { peer, responder, has_heard: false, target: Target::own(endpoint, qp_num, qp)? })
+        let (identifications, has_heard) = (Identifications::default(), false);
+        let target = Target::own(endpoint, qp_num, qp)?;
+        Ok(Self { peer, responder, identifications, has_heard, target })
+    }
+
+    /// Whether a packet with this identification is the peer's.
+    pub(crate) fn is_from_peer(&mut self, flow: &Flow, identification: u16) -> bool {
+        self.peer.sent(flow) && self.identifications.admits(identification)
     }
 
     /// Takes a request from the peer, and does what it asks for; whether the queue pair broke over it.
