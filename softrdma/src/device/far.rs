@@ -1,7 +1,7 @@
 //! Queue pairs that are connected to one on another host: what their send queues do, and what arrives for them.
 //!
-//! Locks are taken in this order: the sending side's, the receiving side's, those in shared memory, what packets
-//! leave by.
+//! Locks are taken in this order: the sending side's, the receiving side's, those in shared memory, what
+//! packets leave by.
 
 use std::sync::atomic::Ordering;
 
@@ -49,7 +49,8 @@ impl QueuePair {
     /// are those of no process that is reached through the folder.
     ///
     /// # Errors
-    /// [`Error::NoMemory`]; [`Error::Invalid`] for a path MTU whose packets the network interface does not take.
+    /// [`Error::NoMemory`]; [`Error::Invalid`] for a path MTU whose packets the network interface does not
+    /// take.
     pub(super) fn far_sides(&self, mask: Attr, attributes: &Attributes) -> Result<Option<Sides>> {
         let transport = match self.qp_type() {
             QpType::Rc => Transport::Rc,

@@ -1,9 +1,9 @@
 //! Which identifications of IPv4 a peer's packets have, of which the kernel shows none.
 //!
 //! The ICRC covers the identification, so a packet shows its own ([`icrc::identification`](super::icrc)): some
-//! number makes the ICRC of nearly every damaged packet in 65536 right. An ironverbs host has those from 0 on, as
-//! its kernel counts them in a train; others have a counter. So of a peer that was seen to be of the first kind no
-//! others are taken.
+//! number makes the ICRC of nearly every damaged packet in 65536 right. An ironverbs host has those from 0 on,
+//! as its kernel counts them in a train; others have a counter. So of a peer that was seen to be of the first
+//! kind no others are taken.
 
 /// Identifications of a train's packets are below (`UDP_MAX_SEGMENTS`).
 const TRAIN: u16 = 64;

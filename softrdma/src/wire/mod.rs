@@ -18,7 +18,7 @@
 pub mod connection;
 pub mod flow;
 pub mod icrc;
-pub mod identification;
+pub(crate) mod identification;
 pub mod opcode;
 pub mod packet;
 pub mod psn;

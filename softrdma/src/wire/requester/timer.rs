@@ -45,8 +45,8 @@ impl Requester {
         self.go_back(now);
         self.probes = true;
     }
-    /// A request of the peer was carried out, so it is there. That its answers are missing is the way's fault, which
-    /// its own packets may have filled: time-outs count from the start.
+    /// A request of the peer was carried out, so it is there. That its answers are missing is the way's fault,
+    /// which its own packets may have filled: time-outs count from the start.
     pub fn heard(&mut self) {
         self.retries = 0;
     }

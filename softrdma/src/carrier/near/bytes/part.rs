@@ -12,8 +12,8 @@ use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::wr::{Data, Wr};
 use crate::queues::completion::MAX_STAGED;
 
-/// Bytes that are copied in place, as those are that travel between processes without the kernel. More it copies,
-/// which answers a bad address with an error.
+/// Bytes that are copied in place, as those are that travel between processes without the kernel. More it
+/// copies, which answers a bad address with an error.
 const FEW: usize = MAX_STAGED;
 
 /// Copies so many bytes of what a request sends, from this one on, to `room`. Keys were looked at when it
