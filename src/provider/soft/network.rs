@@ -17,7 +17,7 @@ const VARIABLE: &str = "IRONVERBS_SOFT_NETWORK";
 
 /// Whether other hosts are to be reached.
 pub fn is_wanted() -> bool {
-    environment::trusted(VARIABLE).is_some_and(|value| !value.is_empty() && value != "0")
+    environment::trusted("IRONVERBS_SOFT_NETWORK").is_some_and(|value| !value.is_empty() && value != "0")
 }
 
 /// Says why they are not, where they are to be.
@@ -31,7 +31,7 @@ pub fn tell(device: &Device) {
 
 /// The address of a GID, where it is on the network.
 pub fn source(gid: &Gid) -> Option<Source> {
-    let value = environment::trusted(VARIABLE)?;
+    let value = environment::trusted("IRONVERBS_SOFT_NETWORK")?;
     let value = value.to_str().filter(|value| !value.is_empty() && *value != "0")?;
     let address = std::net::Ipv6Addr::from(gid.raw);
     let is_named = |name: &str| {
