@@ -6,5 +6,6 @@ mod hosts;
 mod leave;
 mod many;
 mod peer;
+mod refused;
 mod states;
 mod stopped;

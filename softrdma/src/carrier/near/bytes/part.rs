@@ -12,8 +12,8 @@ use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::wr::{Data, Wr};
 use crate::queues::completion::MAX_STAGED;
 
-/// Bytes that are copied in place, as those are that travel between processes without the kernel. More it
-/// copies, which answers a bad address with an error.
+/// Bytes of the program's own requests that are copied in place, as those are that travel between processes
+/// without the kernel. It copies more, and what a peer names, and answers a bad address with an error.
 const FEW: usize = MAX_STAGED;
 
 /// Copies so many bytes of what a request sends, from this one on, to `room`. Keys were looked at when it
@@ -36,7 +36,7 @@ pub(crate) fn take_part(
         Data::Sges(sges) => {
             let done = each_part(sges, offset, room.len(), |sge, place| {
                 let (entry, _in_use) = hold(&endpoint.keys, &sge).ok_or(MoveError::Sender)?;
-                read(endpoint, &entry, sge.addr, &mut room[place..][..sge.length as usize])
+                read(endpoint, &entry, sge.addr, &mut room[place..][..sge.length as usize], FEW)
             });
             done.map_err(|_| MoveError::Sender)
         }
@@ -60,7 +60,12 @@ pub(crate) fn put_part(
     let done = each_part(sges, offset, bytes.len(), |sge, place| {
         let (entry, _in_use) = endpoint.keys.hold(sge.lkey).ok_or(MoveError::Target)?;
         check_local(Some(&entry.key), pd, sge.addr, sge.length, true).map_err(|_| MoveError::Target)?;
-        put(endpoint, &entry, sge.addr, &bytes[place..][..sge.length as usize])
+        let part = &bytes[place..][..sge.length as usize];
+        if part.len() <= FEW {
+            write(endpoint, &entry, sge.addr, part)
+        } else {
+            put(endpoint, &entry, sge.addr, part)
+        }
     });
     done.map_err(|_| MoveError::Target)
 }
@@ -80,7 +85,7 @@ pub(crate) fn read_remote(
     let length = room.len() as u64;
     check_remote(Some(&entry.key), pd, qp_num, addr, length, Access::REMOTE_READ)
         .map_err(|_| MoveError::Target)?;
-    read(endpoint, &entry, addr, room).map_err(|_| MoveError::Target)
+    read(endpoint, &entry, addr, room, 0).map_err(|_| MoveError::Target)
 }
 
 /// Writes bytes of a packet to memory of a region of this process's own, as the device; the region is in use by
@@ -89,7 +94,7 @@ pub(crate) fn read_remote(
 /// # Errors
 /// The memory is not there.
 pub(crate) fn put(endpoint: &Endpoint, entry: &Entry, addr: u64, bytes: &[u8]) -> Result<(), MoveError> {
-    if bytes.len() <= FEW || !kernel_copies(endpoint) {
+    if !kernel_copies(endpoint) {
         return write(endpoint, entry, addr, bytes);
     }
     let here = Span { addr: bytes.as_ptr().expose_provenance() as u64, len: bytes.len() as u64 };
@@ -127,11 +132,11 @@ fn each_part(
     if done == length { Ok(()) } else { Err(MoveError::Target) }
 }
 
-/// Reads memory of a region of this process's own, as the device; the region is in use by the caller, and
-/// covers it.
-fn read(endpoint: &Endpoint, entry: &Entry, addr: u64, room: &mut [u8]) -> Result<(), MoveError> {
+/// Reads memory of a region of this process's own, as the device, so many bytes in place; the region is in use by
+/// the caller, and covers it.
+fn read(endpoint: &Endpoint, entry: &Entry, addr: u64, room: &mut [u8], few: usize) -> Result<(), MoveError> {
     let addr = entry.translate(addr);
-    if !entry.is_in_place() || room.len() > FEW && kernel_copies(endpoint) {
+    if !entry.is_in_place() || room.len() > few && kernel_copies(endpoint) {
         let here = Span { addr: room.as_mut_ptr().expose_provenance() as u64, len: room.len() as u64 };
         return within(endpoint, Direction::Read, &[here], &[Span { addr, len: here.len }]);
     }

@@ -1,0 +1,51 @@
+//! What ends with an error.
+
+use softrdma::rules::request::Operands;
+use softrdma::rules::verbs::{Access, Opcode, QpType, Status};
+use softrdma_testing::device::*;
+
+use crate::hosts::*;
+
+/// Registers memory and makes it unreachable, as if it had been unmapped, but that nothing else comes there: its
+/// address, and the key.
+fn unreachable_memory(node: &Node, length: usize) -> (u64, u32) {
+    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a mapping that nobody else knows.
+    let memory = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, -1, 0) };
+    assert_ne!(memory, libc::MAP_FAILED);
+    let addr = memory.expose_provenance() as u64;
+    let all = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE).union(Access::REMOTE_READ);
+    let region = node.device.register(node.pd, addr, length as u64, addr, all).unwrap();
+    // SAFETY: as above.
+    assert_eq!(unsafe { libc::mprotect(memory, length, libc::PROT_NONE) }, 0);
+    (addr, region.rkey)
+}
+
+#[test]
+fn memory_that_is_gone_ends_a_request_and_not_the_process() {
+    for (opcode, length) in
+        [(Opcode::RdmaWrite, 8), (Opcode::RdmaWrite, 5000), (Opcode::RdmaRead, 8), (Opcode::RdmaRead, 5000)]
+    {
+        with_hosts(|hosts| {
+            let [(_, one), (node, _other)] = &connected(hosts, QpType::Rc);
+            one.remote(1, opcode, 0, length, unreachable_memory(node, 8192));
+            assert_eq!(one.poll().status, Status::RemAccessErr, "{opcode:?} {length}");
+        });
+    }
+}
+
+#[test]
+fn what_the_wire_has_no_packets_for_is_refused_here() {
+    for opcode in [Opcode::Flush, Opcode::AtomicWrite] {
+        with_hosts(|hosts| {
+            let [(_, one), (_, other)] = &connected(hosts, QpType::Rc);
+            let sges = [one.sge(0, 8)];
+            let sges = if opcode == Opcode::Flush { &sges[..0] } else { &sges[..] };
+            let operands =
+                Operands::Remote { addr: other.memory.addr(0), rkey: other.region.rkey, length: 8 };
+            let request = softrdma::device::Wr { operands, ..wr(1, opcode, sges) };
+            one.qp.post_send(&request).unwrap();
+            assert_eq!(one.poll().status, Status::LocQpOpErr, "{opcode:?}");
+        });
+    }
+}
