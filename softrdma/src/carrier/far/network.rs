@@ -91,6 +91,7 @@ impl Network {
                     tell(flow, &packet, identification);
                 }
             });
+            // Where the socket gives an error nothing has come: it is asked again with the next look.
             if !received.is_ok_and(|received| received.more) {
                 return Some(false);
             }

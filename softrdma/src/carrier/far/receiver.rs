@@ -88,11 +88,12 @@ impl Receiver {
     }
 
     fn carry_out(&mut self, endpoint: &Endpoint, piece: &Piece, payload: &[u8]) -> Option<Executed> {
+        let memory = piece.memory.map(|memory| memory.rkey);
         let request = AtTarget {
             endpoint,
             incoming: incoming(&self.peer, piece, payload.len()),
             is_from_afar: true,
-            rkey: piece.memory.map_or(0, |memory| memory.rkey) | piece.atomic.map_or(0, |atomic| atomic.rkey),
+            rkey: memory.or(piece.atomic.map(|atomic| atomic.rkey)).unwrap_or(0),
             srq_num: 0,
             is_datagram: false,
             payload: None,
@@ -104,7 +105,9 @@ impl Receiver {
                 Ok(Some(outcome)) => outcome,
                 Ok(None) => continue,
                 Err(LockError::Gone) => {
-                    self.target.find_queues_again();
+                    if !self.target.find_queues_again() {
+                        return None;
+                    }
                     continue;
                 }
                 Err(LockError::Unclear) => Outcome::Refused(Syndrome::Operational),

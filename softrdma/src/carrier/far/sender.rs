@@ -18,10 +18,10 @@ pub(crate) struct Sender {
     pub(crate) requester: Requester,
     /// Requests of the queue that the requester has, the first of it.
     pub(crate) begun: u32,
-    /// There was no room for a packet, which is to be sent soon.
-    pub(crate) is_held_up: bool,
     /// The ticket of the first of them.
     first: u64,
+    /// There was no room for a packet, which is to be sent soon.
+    pub(crate) is_held_up: bool,
 }
 
 impl Sender {
@@ -31,7 +31,7 @@ impl Sender {
     /// [`Error::NoMemory`](crate::error::Error::NoMemory).
     pub(crate) fn new(peer: Peer, requests: u32, max_rd_atomic: u8) -> Result<Self> {
         let requester = Requester::new(requests, max_rd_atomic)?;
-        Ok(Self { peer, requester, begun: 0, is_held_up: false, first: 0 })
+        Ok(Self { peer, requester, begun: 0, first: 0, is_held_up: false })
     }
 
     /// Begins to send, the first packet with this PSN.

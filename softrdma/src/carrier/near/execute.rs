@@ -10,7 +10,6 @@ use ironverbs_os::growth::try_box;
 
 use crate::queues::completion::MAX_STAGED;
 use crate::queues::respond::{MoveError, Payload};
-use crate::queues::shared::Object;
 use crate::queues::transaction::LockError;
 use crate::rules::request::{Operands, Outline, Sender, start};
 use crate::rules::requester::{Outcome, Syndrome};
@@ -20,7 +19,6 @@ use crate::shm::atomics::Operation;
 use crate::shm::bounce::{Origin, Piece, Purpose};
 
 use super::at_target::{AtTarget, MoveBytes, Place};
-use super::attributes::QP_WORDS;
 use super::bytes::{self, Gathered};
 use super::direct::RingWriter;
 use super::target::{Target, Targets};
@@ -110,15 +108,11 @@ pub(crate) fn execute(
             Err(LockError::Held) => return Outcome::Held,
             Err(LockError::Unclear) => return Outcome::Refused(Syndrome::Operational),
             Err(LockError::Gone) => {
-                let same = target.remote.host.find([Some(Object::Qp(target.qp)), None, None]);
-                if same.generation(Object::Qp(target.qp)) != Some(target.generation) {
+                if !target.find_queues_again() {
                     if connected {
                         return Outcome::NoAnswer;
                     }
                     *place = None;
-                } else {
-                    target.held.add(&same);
-                    target.words = [0; QP_WORDS];
                 }
             }
         }

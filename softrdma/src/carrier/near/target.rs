@@ -164,11 +164,16 @@ impl Target {
         })
     }
 
-    /// Its queues were moved.
-    pub(crate) fn find_queues_again(&mut self) {
-        let same = self.remote.host.find([Some(Object::Qp(self.qp)), None, None]);
-        self.held.add(&same);
-        self.words = [0; QP_WORDS];
+    /// Its queues were moved: finds them where they are. `false` where it has ended.
+    pub(crate) fn find_queues_again(&mut self) -> bool {
+        let object = Object::Qp(self.qp);
+        let now = self.remote.host.find([Some(object), None, None]);
+        let is_same = now.generation(object) == Some(self.generation);
+        if is_same {
+            self.held.add(&now);
+            self.words = [0; QP_WORDS];
+        }
+        is_same
     }
 
     /// Takes the target's lock, as `lock` does. A datagram queue pair is shared by many senders, and
