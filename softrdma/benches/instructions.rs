@@ -56,6 +56,13 @@ impl Pair {
         }
     }
 
+    /// A round of messages that wait for who polls.
+    fn bring(&self, bytes: usize) {
+        self.receive();
+        self.send(bytes, now_and_then, false);
+        self.take(&self.one, 1);
+    }
+
     fn remote(&self, opcode: Opcode, length: usize) {
         for n in 0..EACH {
             let to = (self.other.memory.addr(0), self.other.region.rkey);
@@ -151,42 +158,9 @@ const KINDS: &[Kind] = &[
     ("post-send-200", QpType::Rc, false, |p| p.receive(), |p| p.send(200, now_and_then, false), completed),
     ("post-send-shared", QpType::Rc, true, |p| p.receive(), |p| p.send(8, now_and_then, false), completed),
     ("post-datagram", QpType::Ud, false, |p| p.receive(), |p| p.send(8, now_and_then, false), completed),
-    (
-        "poll-receive",
-        QpType::Rc,
-        false,
-        |p| {
-            p.receive();
-            p.send(8, now_and_then, false);
-            p.take(&p.one, 1);
-        },
-        |p| p.take(&p.other, EACH),
-        NOTHING,
-    ),
-    (
-        "poll-receive-64",
-        QpType::Rc,
-        false,
-        |p| {
-            p.receive();
-            p.send(64, now_and_then, false);
-            p.take(&p.one, 1);
-        },
-        |p| p.take(&p.other, EACH),
-        NOTHING,
-    ),
-    (
-        "poll-receive-shared",
-        QpType::Rc,
-        true,
-        |p| {
-            p.receive();
-            p.send(8, now_and_then, false);
-            p.take(&p.one, 1);
-        },
-        |p| p.take(&p.other, EACH),
-        NOTHING,
-    ),
+    ("poll-receive", QpType::Rc, false, |p| p.bring(8), |p| p.take(&p.other, EACH), NOTHING),
+    ("poll-receive-64", QpType::Rc, false, |p| p.bring(64), |p| p.take(&p.other, EACH), NOTHING),
+    ("poll-receive-shared", QpType::Rc, true, |p| p.bring(8), |p| p.take(&p.other, EACH), NOTHING),
     (
         "post-receive-shared",
         QpType::Rc,
