@@ -58,8 +58,7 @@
 //!
 //! # What is not there yet
 //!
-//! - A carrier to other hosts, of which `carrier/far/` has the beginning; what one would need besides is said
-//!   in `carrier/mod.rs`.
+//! - Between hosts: datagrams, multicast, XRC, marks of congestion, and another path in SQD.
 //! - An XRC target and the shared receive queue that a request names must belong to the same process.
 //! - Alternate paths: they are refused, as by every RoCE device.
 //! - Persistent flush, tag matching, TSO, raw packets and Ethernet queue pairs.

@@ -8,7 +8,7 @@
 //! | [`outgoing`] | a request with all that is needed to start it |
 //! | [`started`] | what became of a request that was started |
 //! | [`near`] | to other processes of this folder, and to the own one |
-//! | [`far`] | to other hosts: what of it is here |
+//! | [`far`] | to other hosts |
 //!
 //! A queue pair starts one request after the other, oldest first:
 //!
@@ -22,8 +22,9 @@
 //! [executes](Carrier::execute) it by itself. The wait for a missing answer begins when the carrier says
 //! `NoAnswer`, and a program that polls may have it tried before its time.
 //!
-//! None is under way any longer than a call: a carrier whose peer answers later needs another answer here, a
-//! requester that knows several requests under way, and an end for them when the queue pair breaks.
+//! None is under way any longer than a call. That is not so between hosts: a queue pair that is connected to one
+//! leaves its requests in the queue until they are answered, goes past this seam (`device/far.rs`), and has what
+//! it needs for it beside the carrier ([`far::sender`]).
 //!
 //! A peer is an address (GID) and a number. What a number means inside is the carrier's own.
 

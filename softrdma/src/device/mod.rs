@@ -167,7 +167,15 @@ impl Settings {
         let copying = environment::trusted("IRONVERBS_SOFT_COPY").unwrap_or_default();
         let copying = copying.to_str().and_then(Copying::from_name);
         let copying = copying.ok_or(Error::Invalid("IRONVERBS_SOFT_COPY"))?;
-        Ok(Settings { folder: folder::Config::from_env()?, copying, network: false })
+        Ok(Settings { folder: folder::Config::from_env()?, copying, network: Self::asks_for_network() })
+    }
+}
+
+impl Settings {
+    /// Whether the environment asks for other hosts.
+    #[must_use]
+    pub fn asks_for_network() -> bool {
+        environment::trusted("IRONVERBS_SOFT_NETWORK").is_some_and(|value| !value.is_empty() && value != "0")
     }
 }
 

@@ -1,5 +1,5 @@
-//! The sending side of a connection: messages become packets, and answers end messages (IBA vol. 1 §9.7 for RC,
-//! §9.8 for UC).
+//! The sending side of a connection: messages become packets, and answers end messages (IBA vol. 1 §9.7, RC;
+//! §9.8, UC).
 //!
 //! | file | what |
 //! |---|---|

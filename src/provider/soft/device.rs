@@ -59,7 +59,8 @@ pub fn engine() -> Result<Arc<Engine>> {
         Some(engine) => engine,
         None => {
             let folder = Config::from_env().map_err(|error| refused(error.into()))?;
-            let settings = Settings { folder, copying: identity::copying(), network: network::is_wanted() };
+            let settings =
+                Settings { folder, copying: identity::copying(), network: Settings::asks_for_network() };
             let device = Device::open(&settings).map_err(refused)?;
             network::tell(&device);
             let engine = small_arc(Engine(device));

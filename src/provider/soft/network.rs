@@ -6,7 +6,7 @@
 //! | `1` | all of them |
 //! | names of interfaces, addresses, with commas | these |
 
-use softrdma::device::{Device, Missing, Source, interface_mtu, roce_mtu};
+use softrdma::device::{Device, Missing, Settings, Source, interface_mtu, roce_mtu};
 
 use super::gids::Gid;
 use crate::abi::verbs::*;
@@ -14,11 +14,6 @@ use crate::environment;
 use crate::log;
 
 const VARIABLE: &str = "IRONVERBS_SOFT_NETWORK";
-
-/// Whether other hosts are to be reached.
-pub fn is_wanted() -> bool {
-    environment::trusted("IRONVERBS_SOFT_NETWORK").is_some_and(|value| !value.is_empty() && value != "0")
-}
 
 /// Says why they are not, where they are to be.
 pub fn tell(device: &Device) {
@@ -32,7 +27,7 @@ pub fn tell(device: &Device) {
 /// The address of a GID, where it is on the network.
 pub fn source(gid: &Gid) -> Option<Source> {
     let value = environment::trusted("IRONVERBS_SOFT_NETWORK")?;
-    let value = value.to_str().filter(|value| !value.is_empty() && *value != "0")?;
+    let value = value.to_str().filter(|_| Settings::asks_for_network())?;
     let address = std::net::Ipv6Addr::from(gid.raw);
     let is_named = |name: &str| {
         name == gid.ndev

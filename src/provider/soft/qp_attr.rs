@@ -2,7 +2,7 @@
 
 use core::ffi::c_int;
 
-use softrdma::device::{Attributes, Capabilities, Queried, Source};
+use softrdma::device::{Attributes, Capabilities, Queried, Settings, Source};
 use softrdma::rules::verbs::{Access, Attr, QpState, QpType};
 
 use super::SoftContext;
@@ -33,7 +33,7 @@ pub fn check_mask(attr_mask: c_int) -> Result<()> {
 
 /// The address that packets of this path have, where it is on the network.
 fn source(context: &SoftContext, attr: &ibv_ah_attr) -> Option<Source> {
-    if attr.is_global == 0 || !network::is_wanted() {
+    if attr.is_global == 0 || !Settings::asks_for_network() {
         return None;
     }
     let gid = context.gid(u32::from(attr.port_num), u32::from(attr.grh.sgid_index)).ok()?;

@@ -27,9 +27,8 @@ impl QueuePair {
         Some(side)
     }
 
-    /// The same, unless somebody keeps it for longer than a thread has it that the kernel lets wait. A program
-    /// may hold a queue that it posts to (`ibv_wr_start`), and others need not wait for it. That is waited for
-    /// once.
+    /// The same, unless somebody keeps it for longer than a thread has it that the kernel lets wait: one that
+    /// posts a long list, or gets no processor. Others need not wait for it, and wait so long once.
     pub(in crate::device) fn send_side_soon(&self) -> Option<QueueGuard<'_, SendSide>> {
         let is_kept = self.is_kept.load(Ordering::Relaxed);
         for nth in 0..if is_kept { YIELDS } else { YIELDS + SLEEPS } {
