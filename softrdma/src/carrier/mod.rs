@@ -22,9 +22,9 @@
 //! [executes](Carrier::execute) it by itself. The wait for a missing answer begins when the carrier says
 //! `NoAnswer`, and a program that polls may have it tried before its time.
 //!
-//! None is under way any longer than a call. That is not so between hosts: a queue pair that is connected to one
-//! leaves its requests in the queue until they are answered, goes past this seam (`device/far.rs`), and has what
-//! it needs for it beside the carrier ([`far::sender`]).
+//! None is under way any longer than a call. That is not so between hosts: a queue pair that is connected to
+//! one leaves its requests in the queue until they are answered, goes past this seam (`device/far.rs`), and has
+//! what it needs for it beside the carrier ([`far::sender`]).
 //!
 //! A peer is an address (GID) and a number. What a number means inside is the carrier's own.
 

@@ -6,8 +6,8 @@ use softrdma_testing::device::*;
 
 use crate::hosts::*;
 
-/// Registers memory and makes it unreachable, as if it had been unmapped, but that nothing else comes there: its
-/// address, and the key.
+/// Registers memory and makes it unreachable, as if it had been unmapped, but that nothing else comes there:
+/// its address, and the key.
 fn unreachable_memory(node: &Node, length: usize) -> (u64, u32) {
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a mapping that nobody else knows.

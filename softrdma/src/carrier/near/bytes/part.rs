@@ -132,8 +132,8 @@ fn each_part(
     if done == length { Ok(()) } else { Err(MoveError::Target) }
 }
 
-/// Reads memory of a region of this process's own, as the device, so many bytes in place; the region is in use by
-/// the caller, and covers it.
+/// Reads memory of a region of this process's own, as the device, so many bytes in place; the region is in use
+/// by the caller, and covers it.
 fn read(endpoint: &Endpoint, entry: &Entry, addr: u64, room: &mut [u8], few: usize) -> Result<(), MoveError> {
     let addr = entry.translate(addr);
     if !entry.is_in_place() || room.len() > few && kernel_copies(endpoint) {
