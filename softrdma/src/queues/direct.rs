@@ -58,8 +58,9 @@ pub use receiver::{Close, Receiver};
 pub use sender::{Message, Send, Sender};
 pub use way::Way;
 
-/// Words in front of the slots: a cache line that hardly changes, and one that the owner writes.
-pub const HEADER_WORDS: u32 = 16;
+/// Words in front of the slots: a cache line that hardly changes, one that the owner writes with each request,
+/// and one that it writes now and then, at which a sender looks all the time that waits for room.
+pub const HEADER_WORDS: u32 = 24;
 /// Words of a slot: a cache line.
 pub const SLOT_WORDS: u32 = 8;
 /// Most bytes of a message whose payload is in the ring, in one [that is long enough](most_bytes): as many as
@@ -102,8 +103,14 @@ pub enum DirectWord {
     /// The key of their memory.
     Key = 9,
     /// Slots taken.
-    Taken = 10,
+    Taken = 16,
 }
+
+/// The slot so far behind the one that is written now, or behind the next one to be read, is fetched into the
+/// cache: a line that another processor used last takes as long to come as some messages take.
+const WRITE_AHEAD: u32 = 4;
+const READ_AHEAD: u32 = 2;
+const _: () = assert!(WRITE_AHEAD < MIN_SLOTS && READ_AHEAD < MIN_SLOTS);
 
 /// Words of a ring of so many slots.
 #[must_use]

@@ -72,6 +72,12 @@ pub trait Memory {
             self.store(first, *value);
         }
     }
+    /// The cache line of this word is written soon. A hint to the processor: nothing changes.
+    #[inline(always)]
+    fn will_write(&self, _word: Word) {}
+    /// The same of one that is read soon.
+    #[inline(always)]
+    fn will_read(&self, _word: Word) {}
     /// Whether the object is there. Asked before an index that came from shared memory is followed.
     fn exists(&self, object: Object) -> bool;
     /// Entries of the object's ring (receive ring of a queue pair): a power of two, or 0 where it has no ring.

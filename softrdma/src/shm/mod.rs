@@ -58,6 +58,7 @@ pub mod bell;
 pub mod bounce;
 pub mod copy;
 pub mod error;
+pub(crate) mod fetch;
 pub mod folder;
 mod handout;
 pub(crate) mod image;

@@ -1,8 +1,8 @@
 //! The owner of a direct ring.
 
 use super::{
-    Arrived, DirectWord, End, FIRST, HEADER_WORDS, MORE, Messages, SLOT_WORDS, at, payload_at, reached,
-    slot_word, slots_of,
+    Arrived, DirectWord, End, FIRST, HEADER_WORDS, MORE, Messages, READ_AHEAD, SLOT_WORDS, at, payload_at,
+    reached, slot_word, slots_of,
 };
 use crate::queues::shared::{Memory, slot};
 use crate::queues::transaction::{Machine, Progress, then};
@@ -158,8 +158,12 @@ impl Receiver {
 
     #[inline(always)]
     fn go_on(&mut self, memory: &impl Memory, message: &Arrived) {
-        self.messages.count = message.count.wrapping_add(message.slots());
-        let Messages { qp, slots, count, .. } = self.messages;
+        let Messages { qp, slots, .. } = self.messages;
+        let count = message.count.wrapping_add(message.slots());
+        self.messages.count = count;
+        for more in 0..message.slots() {
+            memory.will_read(slot_word(qp, slots, count.wrapping_add(READ_AHEAD).wrapping_sub(more), 0));
+        }
         if count.wrapping_sub(self.told) >= slots / 8 {
             self.told = count;
             memory.store(at(qp, DirectWord::Taken), u64::from(count));

@@ -4,7 +4,7 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 use super::{
     Arrived, DirectWord, End, FIRST, IMM, MAX_DIRECT, MAX_POOLED, MIDST, MIN_SLOTS, MORE, Messages, POOLED,
-    SHORT, SLOT_WORDS, START, Slot, at, reached, slot_word, slots_of,
+    SHORT, SLOT_WORDS, START, Slot, WRITE_AHEAD, at, reached, slot_word, slots_of,
 };
 use crate::queues::deliver::entry_word;
 use crate::queues::shared::Memory;
@@ -227,13 +227,16 @@ impl Sender {
     #[inline(always)]
     fn publish(&mut self, memory: &impl Memory, slots: u32, words: &[u64]) {
         memory.publish_all(slot_word(self.qp, self.slots, self.count, 0), words);
-        self.go_on(slots);
+        self.go_on(memory, slots);
     }
 
     #[inline(always)]
-    fn go_on(&mut self, slots: u32) {
+    fn go_on(&mut self, memory: &impl Memory, slots: u32) {
         compiler_fence(Ordering::SeqCst);
-        self.count = self.count.wrapping_add(slots);
+        for _ in 0..slots {
+            memory.will_write(slot_word(self.qp, self.slots, self.count.wrapping_add(WRITE_AHEAD), 0));
+            self.count = self.count.wrapping_add(1);
+        }
         self.quick = self.quick.saturating_sub(slots);
         self.number = self.number.wrapping_add(1);
     }
@@ -470,7 +473,7 @@ impl<'s, 'a> Send<'s, 'a> {
         let Message { bytes, imm } = self.message;
         let (Sender { qp, slots, count, .. }, length) = (*self.sender, bytes.len() as u32);
         memory.store(slot_word(qp, slots, count, 0), self.sender.first(length, flag(imm)));
-        self.sender.go_on(slots_of(length));
+        self.sender.go_on(memory, slots_of(length));
         then!(self, memory, SendStep::Look, self.look(memory))
     }
 

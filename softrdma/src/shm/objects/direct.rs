@@ -8,6 +8,7 @@ use super::host::{Host, HostSegment};
 use super::words::HeldWords;
 use crate::queues::direct::{DirectWord, End, ring_words};
 use crate::queues::shared::{Memory, Object, Word};
+use crate::shm::fetch;
 use crate::shm::lock::{Liveness, Owner};
 use crate::shm::memory::{Memory as Mapping, fence_after_exchange};
 
@@ -133,6 +134,20 @@ impl Memory for DirectRing<'_> {
                 word.store(*value, Ordering::Relaxed);
             }
             word.store(*value, Ordering::Release);
+        }
+    }
+
+    #[inline(always)]
+    fn will_write(&self, word: Word) {
+        if let Some(word) = self.word(word) {
+            fetch::to_write(std::ptr::from_ref(word).addr());
+        }
+    }
+
+    #[inline(always)]
+    fn will_read(&self, word: Word) {
+        if let Some(word) = self.word(word) {
+            fetch::to_read(std::ptr::from_ref(word).addr());
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::queues::completion::MAX_STAGED;
 use crate::rules::keys::check_local;
 use crate::shm::copy::Span;
+use crate::shm::fetch;
 use crate::shm::keys::Entry;
 
 use super::transfer::{write, write_from};
@@ -109,20 +110,9 @@ const LINE: u32 = 64;
 /// Has the processor fetch memory into its cache that is about to be written. It need not be there: nothing is
 /// read, and nothing can fail.
 #[inline]
-pub(crate) fn fetch(addr: u64, bytes: u32) {
+pub(crate) fn fetch_many(addr: u64, bytes: u32) {
     for at in (0..bytes).step_by(LINE as usize) {
-        let line = std::ptr::without_provenance::<i8>(addr.wrapping_add(at.into()) as usize);
-        // SAFETY: a hint, whatever the address.
-        #[cfg(target_arch = "x86_64")]
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(line);
-        }
-        // SAFETY: as above.
-        #[cfg(target_arch = "aarch64")]
-        unsafe {
-            std::arch::asm!("prfm pstl1keep, [{}]", in(reg) line, options(nostack, readonly, preserves_flags));
-        }
+        fetch::to_write(addr.wrapping_add(at.into()) as usize);
     }
 }
 
@@ -168,17 +158,4 @@ fn place_anywhere(
         to.copy_from_slice(&from.load(Ordering::Relaxed).to_ne_bytes());
     }
     write(endpoint, entry, addr, copy.get(..bytes)?).ok()
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::fetch;
-
-    #[test]
-    fn memory_that_is_not_there_is_fetched_in_vain() {
-        for addr in [0, 1, 1 << 46, u64::MAX - 100] {
-            fetch(addr, 8256);
-        }
-        fetch(0, 0);
-    }
 }

@@ -13,7 +13,7 @@ impl RingReader {
             && let Some([_, pieces, addr, length_key]) = shared.request(count)
             && pieces > 0
         {
-            bytes::fetch(addr, bytes.min(length_key as u32));
+            bytes::fetch_many(addr, bytes.min(length_key as u32));
         }
     }
 }
