@@ -54,7 +54,9 @@ impl Finders {
 
     #[cold]
     fn count(&self) {
-        self.of_this_thread().fetch_add(1, Ordering::Relaxed);
+        // By a plain store, since hardly ever another thread writes there, whose count may be lost.
+        let found = self.of_this_thread();
+        found.store(found.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
     fn of_this_thread(&self) -> &AtomicU32 {
