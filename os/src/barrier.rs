@@ -1,13 +1,15 @@
 //! One barrier for all processors in place of many (membarrier(2)): who stores seldom and then looks pays for
 //! it, and who stores often and then looks pays nothing.
 
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::Duration;
 
 use crate::errno::Errno;
 
 /// A store waits in a processor for less than this, whatever that does.
 const STORED: Duration = Duration::from_millis(1);
+
+static REGISTERED: AtomicBool = AtomicBool::new(false);
 
 /// `None` where the kernel, or a filter, refuses. `errno` is as it was: the verb that asks succeeds either way.
 fn command(command: libc::c_int) -> Option<libc::c_long> {
@@ -29,7 +31,17 @@ pub fn is_there() -> bool {
 /// thread; with several it may take some tens of milliseconds, the first time.
 #[must_use]
 pub fn register() -> bool {
-    command(libc::MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED).is_some()
+    let is_registered = command(libc::MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED).is_some();
+    if is_registered {
+        REGISTERED.store(true, Ordering::Relaxed);
+    }
+    is_registered
+}
+
+/// Whether this process has [registered](register).
+#[must_use]
+pub fn is_registered() -> bool {
+    REGISTERED.load(Ordering::Relaxed)
 }
 
 /// All threads of processes that [registered](register) have made their stores of before visible, and load
@@ -55,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_process_that_registered_may_call_it() {
-        assert!(is_there() && register() && register());
+        assert!(is_there() && register() && register() && is_registered());
         everywhere();
     }
 }

@@ -1,7 +1,7 @@
 //! Receive requests in rings that peers read: the owner's side.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, compiler_fence};
 use std::time::Duration;
 
 use crate::queues::receive::ring_capacity;
@@ -374,9 +374,14 @@ impl ReceiveRing {
         let (word, tail) = (self.tail_word.get().first()?, u64::from(self.tail));
         if let Object::Qp(_) = self.queue {
             // Who breaks a queue pair sets its state and then flushes what is posted; who posts looks at the
-            // state afterwards. One side sees the other.
-            word.swap(tail, Ordering::SeqCst);
-            fence_after_exchange();
+            // state afterwards. One side sees the other: the flush has all processors fence first.
+            if device.endpoint.has_barriers {
+                word.store(tail, Ordering::Release);
+                compiler_fence(Ordering::SeqCst);
+            } else {
+                word.swap(tail, Ordering::SeqCst);
+                fence_after_exchange();
+            }
             if let Some(promise) = &mut self.promise {
                 promise.posted(&device.endpoint, sges.first());
             }

@@ -30,6 +30,7 @@ pub struct Flush {
 
 #[derive(Clone, Debug)]
 enum Step {
+    Fence,
     Next,
     Deliver(Deliver<'static>),
     Raise,
@@ -44,7 +45,7 @@ impl Flush {
     pub fn new(memory: &impl Memory, qp: u32, qp_num: u32, cq: u32, srq: bool) -> Self {
         // The owner may go on posting: what is flushed in one go is bounded.
         let left = memory.capacity(Object::Qp(qp)).saturating_add(1);
-        Self { qp, qp_num, cq, srq, left, step: Step::Next }
+        Self { qp, qp_num, cq, srq, left, step: Step::Fence }
     }
 
     fn next(&mut self, memory: &impl Memory) -> Progress<()> {
@@ -105,6 +106,12 @@ impl Machine for Flush {
 
     fn step(&mut self, memory: &impl Memory) -> Progress<()> {
         match self.step {
+            Step::Fence => {
+                // The owner posts without a fence, and looks at the state afterwards: it sees that one, or its
+                // request is seen here.
+                memory.fence_everywhere();
+                self.step = Step::Next;
+            }
             Step::Next => return self.next(memory),
             Step::Deliver(ref mut deliver) => match deliver.step(memory) {
                 Progress::Done(_) => self.step = Step::Next,

@@ -47,7 +47,7 @@ pub trait Memory {
     /// Orders what was written before with what is read afterwards.
     #[inline(always)]
     fn fence(&self) {}
-    /// Has all who write this memory without a [`Memory::fence`] do so.
+    /// Has all who write this memory without a [`Memory::fence`] do so, behind what was written here before.
     fn fence_everywhere(&self) {}
     /// Reads words that follow one another, in any order, of a request, an entry or attributes.
     #[inline]

@@ -1,10 +1,11 @@
 //! One segment as the transactions see it.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::{Duration, Instant};
 
+use ironverbs_os::barrier;
 use ironverbs_os::growth::{TryFill, TryInsert};
 
 use super::layout::*;
@@ -427,6 +428,16 @@ impl Memory for Host {
     #[inline(always)]
     fn is_stepwise(&self) -> bool {
         false
+    }
+
+    #[cold]
+    fn fence_everywhere(&self) {
+        if matches!(self.target(), HostSegment::Own(_)) && !barrier::is_registered() {
+            // All of its threads fence.
+            fence(Ordering::SeqCst);
+        } else {
+            barrier::everywhere();
+        }
     }
 
     fn load(&self, word: Word) -> u64 {

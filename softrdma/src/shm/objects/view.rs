@@ -381,6 +381,11 @@ impl Memory for View<'_> {
         false
     }
 
+    #[cold]
+    fn fence_everywhere(&self) {
+        self.host.fence_everywhere();
+    }
+
     #[inline(always)]
     fn load(&self, word: Word) -> u64 {
         self.word(word).map_or(0, get)

@@ -1,9 +1,11 @@
 //! Many threads at once.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
 
 use softrdma::rules::request::Rejected;
-use softrdma::rules::verbs::QpType;
+use softrdma::rules::verbs::{QpState, QpType, Status};
 use softrdma_testing::device::*;
 use softrdma_testing::fabric::{Carrier, pair};
 
@@ -11,6 +13,7 @@ super::suite! {
     stress:
     threads_do_not_disturb_each_other,
     queues_are_resized_under_way,
+    requests_that_are_posted_while_their_queue_pair_breaks_are_flushed,
 }
 
 /// A message of its own for each number.
@@ -87,5 +90,40 @@ pub fn queues_are_resized_under_way(carrier: Carrier) {
         s.spawn(|| send_all(&one, 3000, 16));
         receive_all(&other, 3000, 8);
         ended.store(true, Ordering::Relaxed);
+    });
+}
+
+// rule: flush-all
+pub fn requests_that_are_posted_while_their_queue_pair_breaks_are_flushed(carrier: Carrier) {
+    const ROUNDS: u32 = 3000;
+    let fabric = carrier();
+    let node = fabric.open(0);
+    let end = node.end(QpType::Rc);
+    // Rounds that were begun, and posts that were made.
+    let (begun, posted) = (AtomicU32::new(0), AtomicU32::new(0));
+    let until = |count: &AtomicU32, n: u32| {
+        while count.load(Ordering::Acquire) < n {
+            thread::yield_now();
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 1..=ROUNDS {
+                until(&begun, round);
+                // Now earlier, now later than the other side.
+                (0..round % 100).for_each(|_| spin_loop());
+                end.receive(round.into(), 0, 8);
+                posted.store(round, Ordering::Release);
+            }
+        });
+        for round in 1..=ROUNDS {
+            bring_up(&end.qp, &attributes_at(node.gid, 77), QpState::Rts);
+            begun.store(round, Ordering::Release);
+            set_state(&end.qp, QpState::Err);
+            until(&posted, round);
+            let completion = end.poll();
+            assert_eq!((completion.wr_id, completion.status), (round.into(), Status::WrFlushErr));
+            set_state(&end.qp, QpState::Reset);
+        }
     });
 }
