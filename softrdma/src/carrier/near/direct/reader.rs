@@ -4,6 +4,7 @@
 //! [`Receiver::before`], and both behind own completions ([`OwnReader::lets_pass`]).
 
 mod early;
+mod next_slot;
 mod pooled;
 mod soon;
 
@@ -19,7 +20,7 @@ use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::entries::{Entries, not_placed};
 use crate::carrier::near::key_cache::KeyCache;
 use crate::carrier::near::own_ring::OwnReader;
-use crate::queues::direct::{Arrived, Close, MAX_DIRECT, MAX_POOLED, Receiver, SLOT_WORDS};
+use crate::queues::direct::{Arrived, Close, MAX_DIRECT, MAX_POOLED, Receiver};
 use crate::queues::shared::slot;
 use crate::queues::transaction::{Machine as _, Progress};
 use crate::rules::completion::Completion;
@@ -27,6 +28,7 @@ use crate::rules::verbs::{Status, WcFlags, WcOpcode};
 use crate::shm::objects::{DirectRing, HeldWords};
 
 use super::{Direct, MOST, Pools, SharedRequests};
+use next_slot::NextSlot;
 
 /// A ring that messages are taken from.
 #[derive(Debug)]
@@ -42,8 +44,8 @@ pub(crate) struct RingReader {
     requests: (HeldWords, usize, u32),
     /// Those of a shared receive queue, in their place.
     shared: Option<Arc<SharedRequests>>,
-    /// The word of the ring where the next message is seen, and by what.
-    watched: (u32, u32),
+    /// Where the next message is seen.
+    next: NextSlot,
     /// The key of the memory that messages went to last.
     key_cache: KeyCache,
     /// Own completions come before the next message that were there when it was first seen: up to this count.
@@ -106,7 +108,8 @@ impl RingReader {
     ) -> Self {
         let receiver = Receiver::new(direct.qp, direct.place.slots, direct.completed());
         let (ring, direct) = (direct.ring.clone(), direct.clone());
-        let watched = receiver.watched();
+        // SAFETY: the ring is kept beside it.
+        let next = unsafe { NextSlot::of(&ring, &receiver) };
         let (early, key_cache) = (VecDeque::new(), KeyCache::default());
         let (own_first, soon) = (None, None);
         Self {
@@ -118,7 +121,7 @@ impl RingReader {
             early,
             requests,
             shared,
-            watched,
+            next,
             key_cache,
             own_first,
             soon,
@@ -128,13 +131,13 @@ impl RingReader {
     /// Whether there may be a message.
     #[inline(always)]
     fn is_there(&self) -> bool {
-        self.is_in_ring() || !self.early.is_empty()
+        self.next.is_written() || !self.early.is_empty()
     }
 
     #[inline(always)]
-    fn is_in_ring(&self) -> bool {
-        let word = self.ring.get().get(self.watched.0 as usize);
-        word.is_some_and(|word| word.load(Ordering::Relaxed) as u32 == self.watched.1)
+    fn look_for_next(&mut self) {
+        // SAFETY: the ring is kept beside it.
+        self.next = unsafe { NextSlot::of(&self.ring, &self.receiver) };
     }
 
     /// The message whose turn it is, if `head` completions of the shared queue were taken.
@@ -159,7 +162,7 @@ impl RingReader {
         }
         let completion = self.deliver(endpoint, message)?;
         self.receiver.take(&DirectRing::of(&self.ring), message);
-        self.watched = self.receiver.watched();
+        self.look_for_next();
         self.publish_completed();
         Some(completion)
     }
@@ -176,8 +179,7 @@ impl RingReader {
         own: &OwnReader,
         take: &mut impl FnMut(&Completion),
     ) -> bool {
-        let slot = self.ring.get().get(self.watched.0 as usize..).and_then(|words| words.first_chunk());
-        let Some::<&[AtomicU64; SLOT_WORDS as usize]>(slot) = slot else { return false };
+        let slot = self.next.words();
         let first = slot[0].load(Ordering::Acquire);
         match self.receiver.plain(first, || slot[1].load(Ordering::Relaxed)) {
             Some(message) => self.hand_out_plain::<SHARED>(endpoint, &message, next, head, own, take),
@@ -218,7 +220,7 @@ impl RingReader {
         }
         let Some(completion) = self.deliver_to::<SHARED>(endpoint, message) else { return false };
         self.receiver.take(&DirectRing::of(&self.ring), message);
-        self.watched = self.receiver.watched();
+        self.look_for_next();
         self.direct.completed.store(self.receiver.completed(), Ordering::Release);
         take(&completion);
         true

@@ -34,7 +34,7 @@ impl RingReader {
             let completion = self.deliver_soon(endpoint, &message)?;
             self.early.push_reserved((message, completion));
             self.receiver.take_out(&DirectRing::of(&self.ring), &message);
-            self.watched = self.receiver.watched();
+            self.look_for_next();
             left -= 1;
         }
         Some(self.receiver.behind())
