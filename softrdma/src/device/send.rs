@@ -143,19 +143,28 @@ impl Sending<'_> {
     /// The first rule that the request breaks; nothing was queued then.
     #[inline(always)]
     pub fn post_one(&mut self, wr: &Wr<'_>) -> Result<(), Rejected> {
-        if self.takes_plain()
-            && let Some(plain) = PlainSend::of(wr)
-            && self.post_plain(&plain)
-        {
-            return Ok(());
+        if self.post_short(wr) { Ok(()) } else { self.post_any(wr) }
+    }
+
+    /// Posts a request by the short way that one like it went before, if that is possible; `false`: nothing
+    /// happened.
+    #[inline(always)]
+    fn post_short(&mut self, wr: &Wr<'_>) -> bool {
+        (self.takes_plain() && PlainSend::of(wr).is_some_and(|send| self.post_plain(&send)))
+            || (self.takes_one_sided() && OneSided::of(wr).is_some_and(|access| self.post_one_sided(&access)))
+    }
+
+    /// As [`Sending::post`], by a short way where one is open.
+    pub fn post_accepted(&mut self, wr: &Wr<'_>) {
+        // There is room for all that were accepted.
+        let accepted = std::mem::take(&mut self.accepted);
+        let is_posted = self.post_short(wr);
+        self.accepted = accepted;
+        if is_posted {
+            self.accepted = accepted.saturating_sub(1);
+        } else {
+            self.post(wr);
         }
-        if self.takes_one_sided()
-            && let Some(access) = OneSided::of(wr)
-            && self.post_one_sided(&access)
-        {
-            return Ok(());
-        }
-        self.post_any(wr)
     }
 
     /// As [`Sending::post_one`], whatever it is.
@@ -239,7 +248,7 @@ impl QueuePair {
     /// Send requests that there is room for now.
     #[must_use]
     pub fn send_room(&self) -> u32 {
-        self.limits().max_send_wr.saturating_sub(self.queued(&self.send_side()))
+        self.limits().max_send_wr.saturating_sub(self.queued(&self.send_side_for_posting()))
     }
 
     /// Places that are taken by requests that wait, or whose completion nobody polled, or that wait for one to

@@ -155,7 +155,7 @@ impl Batch {
         let mut sending = queue.sending();
         self.each(|request| sending.accept(request).map_err(rejected))?;
         self.each(|request| {
-            sending.post(request);
+            sending.post_accepted(request);
             Ok(())
         })
     }
