@@ -1,6 +1,7 @@
 //! Network namespaces of a test, and what is in them.
 
-use std::process::Command;
+use std::net::Ipv6Addr;
+use std::process::{Command, Stdio};
 
 /// Goes to a network namespace of its own, and to a user namespace where that needs rights. The process has one
 /// thread.
@@ -42,14 +43,38 @@ pub fn ip(arguments: &str) {
     assert!(status.success(), "ip {arguments}");
 }
 
-/// Gives an interface addresses that serve at once, and makes it up.
+/// Makes an interface up, with these addresses: packets for them are taken from then on.
 pub fn up(interface: &str, addresses: &[&str]) {
-    ip(&format!("link set {interface} addrgenmode none"));
-    ip(&format!("link set {interface} up"));
+    use std::io::Write;
+    let mut lines = format!("link set {interface} addrgenmode none\nlink set {interface} up\n");
     for address in addresses {
         let nodad = if address.contains(':') { " nodad" } else { "" };
-        ip(&format!("addr add {address} dev {interface}{nodad}"));
+        lines += &format!("addr add {address} dev {interface}{nodad}\n");
     }
+    let mut ip =
+        Command::new("ip").args(["-batch", "-"]).stdin(Stdio::piped()).spawn().expect("ip of iproute2");
+    ip.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    assert!(ip.wait().unwrap().success(), "ip: {lines}");
+    for address in addresses.iter().filter_map(|address| address.split('/').next()?.parse().ok()) {
+        while !is_local(address) {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Whether the kernel takes packets for this address. A worker of the kernel makes the route for that some time
+/// after the address is there, even where nobody looks for another host that has it (`nodad`), and packets that
+/// come before are thrown away (`Ip6InAddrErrors`).
+fn is_local(address: Ipv6Addr) -> bool {
+    /// `RTF_LOCAL` (`linux/ipv6_route.h`).
+    const LOCAL: u32 = 0x8000_0000;
+    let routes = std::fs::read_to_string("/proc/thread-self/net/ipv6_route").unwrap();
+    let this = format!("{:032x}", u128::from(address));
+    routes.lines().filter(|line| line.starts_with(&this)).any(|line| {
+        let flags =
+            line.split_ascii_whitespace().nth(8).and_then(|flags| u32::from_str_radix(flags, 16).ok());
+        flags.is_some_and(|flags| flags & LOCAL != 0)
+    })
 }
 
 /// An interface's index.

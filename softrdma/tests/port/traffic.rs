@@ -382,14 +382,16 @@ fn come_to_their_places(is_train: bool) {
             let expected = Flow { interface: index("veth"), ..flow(from, 2) };
             // Wherever they arrive first.
             let sockets = [ports[0].own(), ports[1].own(), ports[2].own(), ports[1].common()];
-            let (mut found, mut passed) = (sockets.map(|_| Vec::new()), 0);
-            while found.iter().map(Vec::len).sum::<usize>() < SLOTS.len() {
+            let (mut found, mut passed, mut lost) = (sockets.map(|_| Vec::new()), 0, 0);
+            while found.iter().map(Vec::len).sum::<usize>() + lost < SLOTS.len() {
                 wait(&sockets.map(Socket::raw));
                 for (socket, found) in sockets.iter().zip(&mut found) {
                     let tell = |flow: &Flow, bytes: &[u8]| found.push((*flow, bytes.to_vec()));
-                    passed += receive_all(&mut inbox, socket, tell).passed;
+                    let received = receive_all(&mut inbox, socket, tell);
+                    (passed, lost) = (passed + received.passed, lost + received.lost);
                 }
             }
+            assert_eq!(lost, 0);
             // The first packet's place has had all of a train.
             assert!(passed == 5 || !is_train && passed < 5, "{passed}");
             for (socket, mut found) in sockets.iter().zip(found) {
