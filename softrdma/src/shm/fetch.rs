@@ -14,7 +14,7 @@ pub(crate) fn to_read(addr: usize) {
     // SAFETY: as above.
     #[cfg(target_arch = "aarch64")]
     unsafe {
-        std::arch::asm!("prfm pldl1keep, [{}]", in(reg) line, options(nostack, readonly, preserves_flags));
+        std::arch::asm!("prfm pldl1keep, [{}]", in(reg) line, options(nostack, nomem, preserves_flags));
     }
 }
 
@@ -25,12 +25,12 @@ pub(crate) fn to_write(addr: usize) {
     // SAFETY: a hint, whatever the address. Processors without it take it for no operation.
     #[cfg(target_arch = "x86_64")]
     unsafe {
-        std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, readonly, preserves_flags));
+        std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, nomem, preserves_flags));
     }
     // SAFETY: as above.
     #[cfg(target_arch = "aarch64")]
     unsafe {
-        std::arch::asm!("prfm pstl1keep, [{}]", in(reg) line, options(nostack, readonly, preserves_flags));
+        std::arch::asm!("prfm pstl1keep, [{}]", in(reg) line, options(nostack, nomem, preserves_flags));
     }
 }
 

@@ -233,10 +233,11 @@ impl Sender {
     #[inline(always)]
     fn go_on(&mut self, memory: &impl Memory, slots: u32) {
         compiler_fence(Ordering::SeqCst);
-        for _ in 0..slots {
-            memory.will_write(slot_word(self.qp, self.slots, self.count.wrapping_add(WRITE_AHEAD), 0));
-            self.count = self.count.wrapping_add(1);
+        for more in 0..slots {
+            let ahead = self.count.wrapping_add(WRITE_AHEAD + more);
+            memory.will_write(slot_word(self.qp, self.slots, ahead, 0));
         }
+        self.count = self.count.wrapping_add(slots);
         self.quick = self.quick.saturating_sub(slots);
         self.number = self.number.wrapping_add(1);
     }
