@@ -1,5 +1,7 @@
-//! The lock of the data path: it costs two plain stores while the process has one thread.
+//! The lock of the data path: it costs plain stores while the process has one thread, or one thread alone takes
+//! it.
 
+mod bias;
 mod sync;
 
 use core::cell::UnsafeCell;
@@ -7,6 +9,7 @@ use core::fmt;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
+use bias::{Bias, Uses};
 use sync::{AtomicBool, sleep, spin_loop, yield_now};
 
 /// Spins this often before it lets another thread run: the holder may be off the processor.
@@ -19,6 +22,9 @@ const YIELDS_BEFORE_SLEEP: u32 = 64;
 /// The lock word always tells the truth. What a process with one thread saves is the locked read-modify-write:
 /// nobody else can look at the word, so a plain load and store do. A second thread that starts while the lock
 /// is held sees it held, because creating a thread publishes everything before it.
+///
+/// In a process with several threads, a lock that one of them takes many times in a row is that one's: it takes
+/// it by plain stores as well, until another one asks for it, which then waits some microseconds more.
 ///
 /// It has cache lines of its own: threads that send and threads that receive on one queue pair do not slow each
 /// other.
@@ -36,12 +42,16 @@ const YIELDS_BEFORE_SLEEP: u32 = 64;
 /// });
 /// assert_eq!(*posted.lock(), 2000);
 /// ```
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub struct QueueLock<T> {
+    /// Held by who is not its owner.
     held: AtomicBool,
     /// The program promised that one thread at a time uses the queue, so plain stores do here as well.
     one_thread: bool,
+    /// The thread whose lock it is.
+    bias: Bias,
     inner: UnsafeCell<T>,
+    uses: Uses,
 }
 
 // SAFETY: the lock hands out access to `inner` to one thread at a time, so sending T is all that sharing needs.
@@ -70,8 +80,9 @@ impl<T> QueueLock<T> {
     /// As [`QueueLock::new`]; `one_thread` says that the queue belongs to a thread domain: the program promises
     /// that no two threads use it at the same time.
     pub fn of_domain(inner: T, one_thread: bool) -> Self {
-        look_up_flag();
-        Self { held: AtomicBool::new(false), one_thread, inner: UnsafeCell::new(inner) }
+        prepare();
+        let (held, inner) = (AtomicBool::new(false), UnsafeCell::new(inner));
+        Self { held, one_thread, bias: Bias::new(), inner, uses: Uses::new() }
     }
 
     /// Waits until the lock is free and takes it.
@@ -94,18 +105,31 @@ impl<T> QueueLock<T> {
     /// [`QueueLock::try_lock_shared`] is what remains.
     #[inline(always)]
     pub fn try_lock_alone(&self) -> Option<QueueGuard<'_, T>> {
-        if (single_threaded() || self.one_thread) && !self.held.load(Ordering::Relaxed) {
+        if single_threaded() || self.one_thread {
+            if self.held.load(Ordering::Relaxed) || self.bias.is_taken() {
+                return None;
+            }
             self.held.store(true, Ordering::Relaxed);
             return Some(QueueGuard { lock: self });
         }
-        None
+        self.bias.take(&self.held).then(|| QueueGuard { lock: self })
     }
 
     /// As [`QueueLock::try_lock`], by a locked instruction in any case.
     #[inline(always)]
     pub fn try_lock_shared(&self) -> Option<QueueGuard<'_, T>> {
         let taken = self.held.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
-        taken.is_ok().then(|| QueueGuard { lock: self })
+        (taken.is_ok() && self.settle()).then(|| QueueGuard { lock: self })
+    }
+
+    /// The calling thread has the word: whether it has the lock. Otherwise it has the word no more.
+    #[inline(always)]
+    fn settle(&self) -> bool {
+        let is_mine = self.one_thread || self.bias.settle(&self.uses);
+        if !is_mine {
+            self.held.store(false, Ordering::Release);
+        }
+        is_mine
     }
 
     #[cold]
@@ -113,7 +137,7 @@ impl<T> QueueLock<T> {
     fn acquire_contended(&self) {
         let (mut spins, mut yields) = (0, 0);
         loop {
-            while self.held.load(Ordering::Relaxed) {
+            while self.held.load(Ordering::Relaxed) || self.bias.is_taken() {
                 spins += 1;
                 if spins < SPINS_BEFORE_YIELD {
                     spin_loop();
@@ -124,7 +148,8 @@ impl<T> QueueLock<T> {
                     sleep();
                 }
             }
-            if self.held.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            let taken = self.held.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed);
+            if taken.is_ok() && self.settle() {
                 return;
             }
         }
@@ -149,7 +174,9 @@ impl<T> QueueLock<T> {
     /// The calling thread holds the lock that way and no reference to the queue is alive.
     #[inline(always)]
     pub unsafe fn release(&self) {
-        self.held.store(false, Ordering::Release);
+        if !self.bias.release() {
+            self.held.store(false, Ordering::Release);
+        }
     }
 
     /// The queue without locking, for an owner that nobody shares with.
@@ -207,7 +234,8 @@ impl<T> DerefMut for QueueGuard<'_, T> {
 impl<T> Drop for QueueGuard<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.lock.held.store(false, Ordering::Release);
+        // SAFETY: the guard is the proof that the lock is held, and ends here.
+        unsafe { self.lock.release() };
     }
 }
 
@@ -217,7 +245,8 @@ static MANY_THREADS: AtomicU8 = AtomicU8::new(0);
 /// that has none, it is ours, which says that there are many threads.
 static FLAG: AtomicPtr<AtomicU8> = AtomicPtr::new((&raw const MANY_THREADS).cast_mut());
 
-fn look_up_flag() {
+/// Before the first lock.
+fn prepare() {
     // Several threads may look at the same time and find the same. A lock here could stay locked in a forked
     // child.
     static LOOKED: core::sync::atomic::AtomicBool = core::sync::atomic::AtomicBool::new(false);
@@ -229,6 +258,8 @@ fn look_up_flag() {
     if !symbol.is_null() {
         FLAG.store(symbol.cast(), Ordering::Relaxed);
     }
+    // Without it, locks have no owners.
+    let _ = ironverbs_os::barrier::register();
     LOOKED.store(true, Ordering::Relaxed);
 }
 
@@ -281,6 +312,56 @@ mod tests {
             thread.join().unwrap();
         }
         assert_eq!(*lock.lock(), 4 * ROUNDS);
+    }
+
+    #[test]
+    fn an_owner_and_who_asks_now_and_then_never_hold_it_together() {
+        let lock = Arc::new(QueueLock::new([0u64; 2]));
+        let done = Arc::new(core::sync::atomic::AtomicBool::new(false));
+        let owner = {
+            let (lock, done) = (Arc::clone(&lock), Arc::clone(&done));
+            std::thread::spawn(move || {
+                let mut uses = 0;
+                while !done.load(Ordering::Relaxed) {
+                    let mut queue = lock.lock();
+                    // Two places, so that who comes between sees it.
+                    queue[0] += 1;
+                    queue[1] += 1;
+                    uses += 1;
+                }
+                uses
+            })
+        };
+        for round in 0..ROUNDS / 100 {
+            let mut queue = lock.lock();
+            assert_eq!(queue[0], queue[1]);
+            queue[0] += 1;
+            queue[1] += 1;
+            drop(queue);
+            if round % 2 == 0 {
+                // As long as it may take to own the lock.
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+        let uses = owner.join().unwrap();
+        assert_eq!(*lock.lock(), [uses + ROUNDS / 100; 2]);
+    }
+
+    #[test]
+    fn a_thread_that_takes_it_again_and_again_comes_to_own_it() {
+        let lock = QueueLock::new(0u32);
+        std::thread::scope(|scope| {
+            // Several threads, from here on.
+            scope.spawn(|| *lock.lock() += 1).join().unwrap();
+            if !sync::can_fence_all() || sync::this_thread() == 0 {
+                return;
+            }
+            (0..1000).for_each(|_| *lock.lock() += 1);
+            assert!(lock.lock().lock.bias.is_taken());
+            scope.spawn(|| *lock.lock() += 1).join().unwrap();
+            assert!(!lock.lock().lock.bias.is_taken());
+        });
     }
 
     #[test]

@@ -41,13 +41,10 @@ fn who_tries_in_vain_has_not_got_it() {
         let lock = Arc::new(Counter::new(UnsafeCell::new(0)));
         let other = {
             let lock = lock.clone();
-            thread::spawn(move || {
-                // SAFETY: as in `count`.
-                lock.try_lock().map(|guard| guard.with_mut(|n| unsafe { *n += 1 })).is_some()
-            })
+            thread::spawn(move || tried(&lock))
         };
         count(&lock);
-        let more = u32::from(other.join().unwrap());
+        let more = other.join().unwrap();
         assert_eq!(seen(&lock), 1 + more);
     });
 }
@@ -105,6 +102,128 @@ fn a_lock_of_a_thread_domain_passes_with_what_orders_its_users() {
             thread::spawn(move || count(&lock))
         };
         other.join().unwrap();
+        count(&lock);
+        assert_eq!(seen(&lock), 3);
+    });
+}
+
+/// A lock that this thread owns: it took it twice in a row.
+fn owned() -> Arc<Counter> {
+    let lock = Arc::new(Counter::new(UnsafeCell::new(0)));
+    count(&lock);
+    count(&lock);
+    assert!(lock.try_lock_alone().is_some());
+    lock
+}
+
+#[test]
+fn an_owner_and_who_asks_for_its_lock_never_hold_it_together() {
+    loom::model(|| {
+        let lock = owned();
+        let other = {
+            let lock = lock.clone();
+            thread::spawn(move || count(&lock))
+        };
+        count(&lock);
+        count(&lock);
+        other.join().unwrap();
+        assert_eq!(seen(&lock), 5);
+    });
+}
+
+/// Whether the lock was had at once, and what it guards counted.
+fn tried(lock: &Counter) -> u32 {
+    // SAFETY: as in `count`.
+    u32::from(lock.try_lock().map(|guard| guard.with_mut(|n| unsafe { *n += 1 })).is_some())
+}
+
+#[test]
+fn of_an_owner_and_two_who_ask_for_its_lock_one_has_it_at_a_time() {
+    loom::model(|| {
+        let lock = owned();
+        let others = [(); 2].map(|()| {
+            let lock = lock.clone();
+            thread::spawn(move || tried(&lock))
+        });
+        let mut all = 2 + tried(&lock);
+        for other in others {
+            all += other.join().unwrap();
+        }
+        assert_eq!(seen(&lock), all);
+    });
+}
+
+#[test]
+fn a_lock_that_its_owner_left_held_is_not_had() {
+    loom::model(|| {
+        let lock = owned();
+        lock.lock().leave_held();
+        assert!(lock.try_lock().is_none());
+        let other = {
+            let lock = lock.clone();
+            thread::spawn(move || tried(&lock))
+        };
+        // SAFETY: this thread left the lock held, and keeps no reference.
+        unsafe {
+            lock.held_mut().with_mut(|n| *n += 1);
+            lock.release();
+        }
+        let more = other.join().unwrap();
+        count(&lock);
+        assert_eq!(seen(&lock), 4 + more);
+    });
+}
+
+#[test]
+fn ownership_passes_to_who_uses_the_lock_next() {
+    loom::model(|| {
+        let lock = owned();
+        let other = {
+            let lock = lock.clone();
+            thread::spawn(move || (0..10).for_each(|_| count(&lock)))
+        };
+        other.join().unwrap();
+        count(&lock);
+        assert_eq!(seen(&lock), 13);
+    });
+}
+
+#[test]
+fn with_one_thread_a_lock_is_had_whoever_owns_it() {
+    loom::model(|| {
+        let lock = owned();
+        let again = {
+            let lock = lock.clone();
+            thread::spawn(move || (0..10).for_each(|_| count(&lock)))
+        };
+        again.join().unwrap();
+        // As the C library says it once the other has ended.
+        set_one_thread(true);
+        count(&lock);
+        let guard = lock.lock();
+        set_one_thread(false);
+        let other = {
+            let lock = lock.clone();
+            thread::spawn(move || count(&lock))
+        };
+        // SAFETY: as in `count`.
+        guard.with_mut(|n| unsafe { *n += 1 });
+        drop(guard);
+        other.join().unwrap();
+        assert_eq!(seen(&lock), 15);
+    });
+}
+
+#[test]
+fn an_owner_does_not_get_what_it_holds_since_it_was_the_only_thread() {
+    loom::model(|| {
+        let lock = owned();
+        set_one_thread(true);
+        lock.lock().leave_held();
+        set_one_thread(false);
+        assert!(lock.try_lock().is_none());
+        // SAFETY: this thread left the lock held.
+        unsafe { lock.release() };
         count(&lock);
         assert_eq!(seen(&lock), 3);
     });

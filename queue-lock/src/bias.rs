@@ -1,0 +1,144 @@
+//! A lock that one thread alone takes, again and again, becomes its own: that thread takes it by plain stores,
+//! until another one asks for it.
+//!
+//! The owner says that it has the lock, and looks then whether it still owns it; who asks for the lock takes
+//! the ownership away, has all processors fence, and looks then whether the owner has it. One sees the other.
+//! The fence costs who asks some microseconds, and the owner nothing; so ownership is given again only after
+//! more and more uses by one thread.
+//!
+//! All but the owner take the lock by its word first, and change nothing here without it.
+
+use core::sync::atomic::Ordering;
+
+use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, can_fence_all, fence_all, fence_own, this_thread};
+
+/// Nobody: no thread has this number.
+const NOBODY: usize = 0;
+/// Uses in a row after which a thread owns the lock, the first time.
+#[cfg(not(loom))]
+const USES: u32 = 64;
+#[cfg(loom)]
+const USES: u32 = 1;
+/// By so many powers of two more uses each time that the ownership was taken away, ...
+const DEARER: u32 = 3;
+/// ... as often as this at most.
+const TIMES: u32 = 8;
+
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Bias {
+    /// The owner has the lock; also one whose ownership was taken away meanwhile.
+    taken: AtomicBool,
+    /// The owner has the lock for certain: who has it says so, and nobody else.
+    by_owner: AtomicBool,
+    /// The thread that owns the lock, or [`NOBODY`].
+    owner: AtomicUsize,
+}
+
+/// By what ownership is given, behind the word.
+#[derive(Debug)]
+pub(crate) struct Uses {
+    /// Who took the lock last by its word, and how often in a row.
+    last: AtomicUsize,
+    count: AtomicU32,
+    /// How often the ownership was taken away.
+    ended: AtomicU32,
+}
+
+impl Uses {
+    pub(crate) fn new() -> Self {
+        Self { last: AtomicUsize::new(NOBODY), count: AtomicU32::new(0), ended: AtomicU32::new(0) }
+    }
+}
+
+impl Bias {
+    pub(crate) fn new() -> Self {
+        Self {
+            taken: AtomicBool::new(false),
+            by_owner: AtomicBool::new(false),
+            owner: AtomicUsize::new(NOBODY),
+        }
+    }
+
+    /// Takes the lock for the owner, if that is the calling thread, and nobody has it or asks for it by its
+    /// word.
+    #[inline(always)]
+    pub(crate) fn take(&self, word: &AtomicBool) -> bool {
+        let me = this_thread();
+        // Acquire: of who had it by its word while the process had one thread, and took nobody's ownership
+        // away.
+        if self.owner.load(Ordering::Relaxed) != me || self.is_taken() || word.load(Ordering::Acquire) {
+            return false;
+        }
+        self.taken.store(true, Ordering::Relaxed);
+        fence_own();
+        if self.owner.load(Ordering::Relaxed) != me {
+            self.taken.store(false, Ordering::Release);
+            return false;
+        }
+        self.by_owner.store(true, Ordering::Relaxed);
+        true
+    }
+
+    /// Whether an owner has the lock. Who finds that it has not sees all that it did.
+    #[inline(always)]
+    pub(crate) fn is_taken(&self) -> bool {
+        self.taken.load(Ordering::Acquire)
+    }
+
+    /// Who has the lock gives it back, if that is its owner; `false`: it has it by its word.
+    #[inline(always)]
+    pub(crate) fn release(&self) -> bool {
+        let by_owner = self.by_owner.load(Ordering::Relaxed);
+        if by_owner {
+            self.by_owner.store(false, Ordering::Relaxed);
+            self.taken.store(false, Ordering::Release);
+        }
+        by_owner
+    }
+
+    /// The calling thread has the word: whether it has the lock with it. It has not if the owner has; that one
+    /// does not own it any more then.
+    #[inline(always)]
+    pub(crate) fn settle(&self, uses: &Uses) -> bool {
+        let me = this_thread();
+        let owner = self.owner.load(Ordering::Relaxed);
+        if owner != NOBODY && owner != me {
+            self.end(uses);
+        }
+        if self.is_taken() {
+            return false;
+        }
+        if uses.last.load(Ordering::Relaxed) == me {
+            let count = uses.count.load(Ordering::Relaxed).wrapping_add(1);
+            uses.count.store(count, Ordering::Relaxed);
+            if count >= USES {
+                self.consider(me, uses, count);
+            }
+        } else {
+            uses.last.store(me, Ordering::Relaxed);
+            uses.count.store(0, Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// Takes the ownership away.
+    #[cold]
+    #[inline(never)]
+    fn end(&self, uses: &Uses) {
+        self.owner.store(NOBODY, Ordering::Relaxed);
+        uses.ended.store(uses.ended.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        fence_all();
+    }
+
+    /// Gives the ownership to who took the lock so often in a row, if that is often enough.
+    #[cold]
+    #[inline(never)]
+    fn consider(&self, me: usize, uses: &Uses, count: u32) {
+        let ended = uses.ended.load(Ordering::Relaxed);
+        if ended < TIMES && count >= USES << (DEARER * ended) && me != NOBODY && can_fence_all() {
+            self.owner.store(me, Ordering::Relaxed);
+            uses.count.store(0, Ordering::Relaxed);
+        }
+    }
+}
