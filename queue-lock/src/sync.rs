@@ -29,7 +29,8 @@ pub fn this_thread() -> usize {
         let pointer: usize;
         // SAFETY: by the ABI, the word at the thread pointer is the thread pointer, and stays so.
         unsafe {
-            core::arch::asm!("mov {}, fs:[0]", out(reg) pointer, options(nostack, preserves_flags, pure, readonly));
+            core::arch::asm!("mov {}, fs:[0]", out(reg) pointer,
+                options(nostack, preserves_flags, pure, readonly));
         }
         pointer
     }
@@ -38,7 +39,8 @@ pub fn this_thread() -> usize {
         let pointer: usize;
         // SAFETY: reads a register, which has the thread pointer.
         unsafe {
-            core::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, preserves_flags, pure, nomem));
+            core::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer,
+                options(nostack, preserves_flags, pure, nomem));
         }
         pointer
     }

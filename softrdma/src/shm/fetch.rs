@@ -4,33 +4,30 @@
 /// The line of this address is read soon.
 #[inline(always)]
 pub(crate) fn to_read(addr: usize) {
-    let line = std::ptr::without_provenance::<i8>(addr);
     // SAFETY: a hint, whatever the address.
     #[cfg(target_arch = "x86_64")]
     unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(line);
+        std::arch::asm!("prefetcht0 [{}]", in(reg) addr, options(nostack, nomem, preserves_flags));
     }
     // SAFETY: as above.
     #[cfg(target_arch = "aarch64")]
     unsafe {
-        std::arch::asm!("prfm pldl1keep, [{}]", in(reg) line, options(nostack, nomem, preserves_flags));
+        std::arch::asm!("prfm pldl1keep, [{}]", in(reg) addr, options(nostack, nomem, preserves_flags));
     }
 }
 
 /// The line of this address is written soon: other processors lose it now.
 #[inline(always)]
 pub(crate) fn to_write(addr: usize) {
-    let line = std::ptr::without_provenance::<i8>(addr);
     // SAFETY: a hint, whatever the address. Processors without it take it for no operation.
     #[cfg(target_arch = "x86_64")]
     unsafe {
-        std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, nomem, preserves_flags));
+        std::arch::asm!("prefetchw [{}]", in(reg) addr, options(nostack, nomem, preserves_flags));
     }
     // SAFETY: as above.
     #[cfg(target_arch = "aarch64")]
     unsafe {
-        std::arch::asm!("prfm pstl1keep, [{}]", in(reg) line, options(nostack, nomem, preserves_flags));
+        std::arch::asm!("prfm pstl1keep, [{}]", in(reg) addr, options(nostack, nomem, preserves_flags));
     }
 }
 
