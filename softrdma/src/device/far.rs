@@ -25,7 +25,7 @@ use crate::rules::request::{self, Operands, Outline, start};
 use crate::rules::requester::{Action, Outcome, Retry, Syndrome};
 use crate::rules::verbs::{Attr, Opcode, QpState, QpType, Status};
 use crate::wire::connection::Mtu;
-use crate::wire::opcode::Transport;
+use crate::wire::opcode::{Operation, Transport};
 use crate::wire::packet::Packet;
 use crate::wire::requester::message::{Message, Taken};
 
@@ -79,8 +79,7 @@ impl QueuePair {
             address: dgid.into(),
             source: source.address.into(),
             interface: source.interface,
-            // Marks of congestion (ECN) are not obeyed, so none are asked for.
-            traffic_class: path.traffic_class & !3,
+            traffic_class: path.traffic_class,
             mtu,
         };
         let sender = Sender::new(peer, self.limits().max_send_wr, super::LIMITS.max_rd_atomic)?;
@@ -277,6 +276,9 @@ impl QueuePair {
         if !receiver.is_from_peer(flow, identification) {
             return;
         }
+        if flow.is_marked() && packet.bth.opcode.is_heavy() {
+            receiver.responder.marked(self.device().now());
+        }
         if packet.bth.opcode.operation().is_response() {
             drop(arrivals);
             self.take_answer(flow, packet);
@@ -300,6 +302,10 @@ impl QueuePair {
         let Some(mut far) = side.far.take() else { return };
         // Meanwhile it may have been connected to another.
         if far.peer.sent(flow) {
+            // Answers to reads are as many as it asked for.
+            if flow.is_marked() && packet.bth.opcode.operation() == Operation::ReadResponse {
+                far.requester.congested();
+            }
             self.follow_answer(&side, &mut far, packet);
             self.end_far(&mut side, &mut far);
         }

@@ -161,7 +161,15 @@ impl Requester {
         self.window.set_limit(packets);
     }
 
-    /// The network says that it is congested (CNP).
+    /// How many packets may be under way now.
+    #[must_use]
+    pub fn window(&self) -> u32 {
+        self.window.size()
+    }
+
+    /// The network is congested on the way of its requests, as the peer [says](Requester::take), or on that of
+    /// the answers to its reads, as their packets say. The window is halved, once for all that is under way.
+    // rule: wire-congestion
     pub fn congested(&mut self) {
         self.window.lost(self.oldest, self.sent);
     }

@@ -1,6 +1,7 @@
 //! Queue pairs that are connected to other hosts, in network namespaces that each test makes for itself.
 
 mod attacks;
+mod congestion;
 mod held;
 mod hosts;
 mod leave;

@@ -18,7 +18,7 @@ pub(crate) mod sender;
 use std::net::Ipv6Addr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use port::flow::Flow;
+use port::flow::{Flow, ecn};
 use receiver::Receiver;
 use sender::Sender;
 
@@ -40,22 +40,24 @@ pub(crate) struct Peer {
     pub(crate) source: Ipv6Addr,
     /// Index of the network interface that has the own one.
     pub(crate) interface: u32,
-    /// Traffic class.
+    /// Traffic class, of which the bits of ECN do not count.
     pub(crate) traffic_class: u8,
     /// Path MTU.
     pub(crate) mtu: Mtu,
 }
 
 impl Peer {
-    /// The way of packets to it.
+    /// The way of packets to it. Those of RC say that marks of congestion are obeyed, as they are; UC sends
+    /// whatever the program posts.
     pub(crate) fn flow(&self) -> Flow {
+        let ecn = if self.transport == Transport::Rc { ecn::CAPABLE } else { 0 };
         Flow {
             source: self.source,
             destination: self.address,
             source_port: port::set::PORT,
             destination_port: port::set::PORT,
             interface: if self.address.is_unicast_link_local() { self.interface } else { 0 },
-            traffic_class: self.traffic_class,
+            traffic_class: self.traffic_class & !ecn::BITS | ecn,
         }
     }
 

@@ -9,7 +9,7 @@ use super::{Requester, is_answered};
 use crate::rules::requester::RNR_FOR_EVER;
 use crate::rules::timers::rnr_timer;
 use crate::rules::verbs::Status;
-use crate::wire::opcode::{Operation, Transport};
+use crate::wire::opcode::{Opcode, Operation, Transport};
 use crate::wire::packet::Packet;
 
 /// What an AETH's syndrome says (IBA vol. 1 §9.7.5.2).
@@ -43,6 +43,10 @@ impl Requester {
     /// Takes a packet from the peer. One that is no answer to a packet under way changes nothing.
     pub fn take(&mut self, packet: &Packet<'_>, now: u64) -> Taken {
         let opcode = packet.bth.opcode;
+        if opcode == Opcode::CONGESTION_NOTIFICATION {
+            self.congested();
+            return Taken::Nothing;
+        }
         let reliable = self.connection.transport == Transport::Rc && opcode.transport() == Transport::Rc;
         if !reliable || self.is_failed() {
             return Taken::Nothing;
