@@ -100,7 +100,7 @@ impl Requester {
     /// The receiver was not ready for the oldest packet.
     fn not_ready(&mut self, code: u8, syndrome: u8, now: u64) {
         // An answer: the peer lives, so missing answers count from the start.
-        (self.retries, self.probes) = (0, false);
+        (self.retries, self.forgiven, self.probes) = (0, 0, false);
         // rule: rnr-retries, rnr-for-ever
         if self.retry.rnr_retry < RNR_FOR_EVER && self.rnr_retries >= self.retry.rnr_retry {
             return self.fail_oldest(Status::RnrRetryExcErr, u32::from(syndrome));
@@ -145,7 +145,8 @@ impl Requester {
         self.finish();
         self.follow_cursor();
         self.since = now;
-        (self.retries, self.rnr_retries, self.probes, self.waits_until) = (0, 0, false, None);
+        (self.retries, self.forgiven, self.rnr_retries) = (0, 0, 0);
+        (self.probes, self.waits_until) = (false, None);
     }
 
     /// The first packet that is missing of the oldest answer to a read or atomic operation.
