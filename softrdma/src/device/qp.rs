@@ -288,7 +288,7 @@ impl QueuePair {
             }
             _ => Ok(()),
         };
-        let sides = self.far_sides(mask, attributes)?;
+        let (sides, way) = (self.far_sides(mask, attributes)?, self.new_way(mask, attributes)?);
         let mut side = self.send_side();
         let side = &mut *side;
         let object = Object::Qp(self.index);
@@ -336,6 +336,7 @@ impl QueuePair {
         }
         drop(operation);
         self.put_back(held);
+        self.change_far(side, mask, way);
         self.follow(side, mask, (current, next), sides);
         Ok(())
     }

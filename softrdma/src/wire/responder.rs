@@ -133,6 +133,12 @@ impl Responder {
         (self.notifies, self.notified_until) = (false, 0);
     }
 
+    /// Sets how many reads and atomic operations of the peer may be under way, at most as many as it can
+    /// remember. Those that are remembered stay.
+    pub fn set_max_dest_rd_atomic(&mut self, reads: u8) {
+        self.memory.keep(reads);
+    }
+
     /// A packet of the peer came with a mark of congestion, at this time in nanoseconds: the peer is told.
     // rule: wire-congestion
     pub fn marked(&mut self, now: u64) {

@@ -1,6 +1,6 @@
 //! A peer that is no device: packets as the test makes them.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 
 use softrdma::wire::flow::Flow;
@@ -12,7 +12,7 @@ use softrdma::wire::psn::Psn;
 use crate::hosts::{ADDRESSES, Host};
 
 /// The port of RoCE v2.
-const PORT: u16 = 4791;
+pub const PORT: u16 = 4791;
 
 /// The syndrome of an acknowledgement.
 pub const ACKNOWLEDGED: u8 = 0x1f;
@@ -20,16 +20,23 @@ pub const ACKNOWLEDGED: u8 = 0x1f;
 /// See the module.
 pub struct RawPeer {
     socket: UdpSocket,
-    host: usize,
+    own: IpAddr,
+    other: IpAddr,
 }
 
 impl RawPeer {
     /// On this host, where no device is.
     pub fn new(hosts: &[Host; 2], host: usize) -> Self {
+        Self::at(hosts, host, ADDRESSES[host])
+    }
+
+    /// The same, with another address of the host.
+    pub fn at(hosts: &[Host; 2], host: usize, address: &str) -> Self {
         hosts[host].enter();
-        let socket = UdpSocket::bind((ADDRESSES[host], PORT)).unwrap();
+        let socket = UdpSocket::bind((address, PORT)).unwrap();
         socket.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
-        let peer = RawPeer { socket, host };
+        let [own, other] = [address, ADDRESSES[1 - host]].map(|address| address.parse().unwrap());
+        let peer = RawPeer { socket, own, other };
         // No fragments, so that the identification is 0.
         peer.set(libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE);
         peer.set(libc::IP_RECVTOS, 1);
@@ -49,16 +56,10 @@ impl RawPeer {
         self.set(libc::IP_TOS, class.into());
     }
 
-    fn flow(&self, from: usize) -> (Flow, SocketAddr) {
-        let at = |host: usize| -> SocketAddr {
-            (ADDRESSES[host].parse::<std::net::IpAddr>().unwrap(), PORT).into()
-        };
-        (Flow::new(at(from), at(1 - from)).unwrap(), at(1 - from))
-    }
-
     /// Sends a packet.
     pub fn send(&self, bth: Bth, headers: Headers, payload: &[u8]) {
-        let (flow, to) = self.flow(self.host);
+        let to = SocketAddr::from((self.other, PORT));
+        let flow = Flow::new((self.own, PORT).into(), to).unwrap();
         self.socket.send_to(&sealed(&flow, bth, headers, payload), to).unwrap();
     }
     /// Sends an acknowledgement, or another syndrome.
