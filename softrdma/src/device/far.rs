@@ -405,21 +405,38 @@ impl QueuePair {
             return false;
         };
         let (peer, pd, qp_num) = (receiver.peer, self.pd(), self.qp_num());
-        let mut burst = None;
-        for _ in 0..ANSWERS {
-            let Some(response) = receiver.responder.next_response() else { return false };
-            let burst = burst.get_or_insert_with(|| network.burst(&peer.flow()));
+        let Some(mut response) = receiver.responder.next_response() else { return false };
+        let mut burst = network.burst(&peer.flow());
+        let mut loaded = [response; BURST];
+        let (mut count, mut answers) = (0, 0);
+        loop {
             let part = response.payload;
             let sent = burst.push(&response.head, part.map_or(0, |part| part.length as usize), |room| {
                 let place = part.filter(|_| !room.is_empty()).map(|part| (part.va, part.rkey));
                 place.map_or(Ok(()), |place| bytes::read_remote(endpoint, pd, qp_num, place, room))
             });
-            if sent.is_err() {
+            if sent.is_ok() {
+                (loaded[count], count) = (response, count + 1);
+            } else {
                 receiver.responder.refuse_response(&response, Syndrome::Access);
                 self.fail(QpState::Err);
             }
+            answers += 1;
+            let next = if answers < ANSWERS { receiver.responder.next_response() } else { None };
+            if burst.is_full() || next.is_none() {
+                let left = burst.launch();
+                if left < count {
+                    let unsent = next.iter().chain(loaded[left..count].iter().rev());
+                    unsent.for_each(|response| receiver.responder.unsend(response));
+                    return true;
+                }
+                count = 0;
+            }
+            match next {
+                Some(next) => response = next,
+                None => return answers == ANSWERS,
+            }
         }
-        true
     }
 
     /// Takes what has come where an answer is overdue.

@@ -2,6 +2,7 @@
 
 mod attacks;
 mod congestion;
+mod full;
 mod held;
 mod hosts;
 mod leave;
