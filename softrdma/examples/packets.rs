@@ -120,6 +120,7 @@ fn any_headers(opcode: Opcode, numbers: &mut Numbers) -> Headers {
     if has(HeaderSet::IETH) {
         headers.ieth = Some(numbers.next_u32());
     }
+    headers.reserved = has(HeaderSet::RESERVED);
     headers
 }
 

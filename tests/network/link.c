@@ -1,12 +1,13 @@
 /*
  * link.c - a cable between two network namespaces that treats packets of RoCE v2 badly.
  *
- *   link INTERFACE PID PID [--lose N] [--double N] [--late N] [--damage N] [--delay MICROSECONDS] [--seed N]
+ *   link INTERFACE PID PID [--lose N] [--double N] [--late N] [--damage N] [--mark N] [--delay MICROSECONDS] [--seed N]
  *
  * Makes a tap interface with this name in the network namespaces of both processes, says `ready`, and carries frames from
  * each to the other until SIGTERM. Of 1000 packets to UDP port 4791, so many are lost, come twice (the second time after up to
  * 64 others), come after up to 64 others that were sent later, or have a byte that was changed, with a UDP checksum that does
- * not show it. Other frames are only delayed. At the end it says how often each has happened.
+ * not show it; of those that say that marks of congestion are obeyed, so many are marked. Other frames are only delayed. At
+ * the end it says how often each has happened, and how many congestion notifications it has carried.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -95,6 +96,32 @@ static size_t roce(const unsigned char *frame, size_t length)
 	else if (length > 14 + 40 && number(frame + 12) == 0x86dd && frame[14 + 6] == 17)
 		at = 14 + 40;
 	return at && length > at + 8 + 12 && number(frame + at + 2) == PORT ? at : 0;
+}
+
+/* Marks a packet of IP as a congested router does (RFC 3168), if it says that marks are obeyed. */
+static bool mark(unsigned char *frame)
+{
+	unsigned char *ip = frame + 14;
+	unsigned before, sum;
+
+	if (ip[0] >> 4 == 6) {
+		unsigned ecn = ip[1] >> 4 & 3;
+
+		ip[1] |= ecn ? 0x30 : 0;
+		return ecn;
+	}
+	if (!(ip[1] & 3))
+		return false;
+	before = number(ip);
+	ip[1] |= 3;
+	/* RFC 1624, equation 3. */
+	sum = (~number(ip + 10) & 0xffff) + (~before & 0xffff) + number(ip);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = ~sum & 0xffff;
+	ip[10] = (unsigned char)(sum >> 8);
+	ip[11] = (unsigned char)sum;
+	return true;
 }
 
 /* Changes a byte behind the UDP header, and the checksum so that it is right again. */
@@ -187,9 +214,9 @@ static int wait_ms(uint64_t now)
 
 int main(int argc, char **argv)
 {
-	static const char *const names[] = {"--lose", "--double", "--late", "--damage", "--delay", "--seed"};
-	enum { LOSE, DOUBLE, LATE, DAMAGE, DELAY, SEED };
-	unsigned long options[6] = {0, 0, 0, 0, 0, 1}, happened[4] = {0}, carried = 0;
+	static const char *const names[] = {"--lose", "--double", "--late", "--damage", "--mark", "--delay", "--seed"};
+	enum { LOSE, DOUBLE, LATE, DAMAGE, MARK, DELAY, SEED, OPTIONS };
+	unsigned long options[OPTIONS] = {[SEED] = 1}, happened[MARK + 1] = {0}, carried = 0, notified = 0;
 	static unsigned char frame[ROOM];
 	struct pollfd fds[2];
 	int taps[2];
@@ -197,9 +224,9 @@ int main(int argc, char **argv)
 	for (int i = 4; i + 1 < argc; i += 2) {
 		int option = 0;
 
-		while (option < 6 && strcmp(argv[i], names[option]))
+		while (option < OPTIONS && strcmp(argv[i], names[option]))
 			option++;
-		if (option == 6) {
+		if (option == OPTIONS) {
 			errno = EINVAL;
 			die(argv[i]);
 		}
@@ -238,6 +265,9 @@ int main(int argc, char **argv)
 					fate[i] = rnd(1000) < options[i];
 					happened[i] += fate[i];
 				}
+				notified += udp && frame[udp + 8] == 0x81;
+				if (udp && rnd(1000) < options[MARK])
+					happened[MARK] += mark(frame);
 				if (fate[LOSE])
 					continue;
 				if (fate[DOUBLE])
@@ -248,7 +278,7 @@ int main(int argc, char **argv)
 			}
 		}
 	}
-	printf("carried %lu lose %lu double %lu late %lu damage %lu\n", carried, happened[LOSE], happened[DOUBLE], happened[LATE],
-	       happened[DAMAGE]);
+	printf("carried %lu lose %lu double %lu late %lu damage %lu mark %lu notified %lu\n", carried, happened[LOSE],
+	       happened[DOUBLE], happened[LATE], happened[DAMAGE], happened[MARK], notified);
 	return 0;
 }

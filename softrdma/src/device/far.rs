@@ -8,13 +8,13 @@ use std::sync::atomic::Ordering;
 use ironverbs_os::growth::try_box;
 
 use super::QueuePair;
-use super::qp_attributes::Attributes;
+use super::qp_attributes::{Attributes, Path};
 use super::send::SendSide;
 use crate::carrier::far::network::{BURST, Network};
 use crate::carrier::far::port::flow::Flow;
 use crate::carrier::far::receiver::Receiver;
 use crate::carrier::far::sender::{Sender, message};
-use crate::carrier::far::{Peer, Sides};
+use crate::carrier::far::{Peer, Sides, Way};
 use crate::carrier::initiator::Initiator;
 use crate::carrier::near::bytes;
 use crate::carrier::near::target::Target;
@@ -25,12 +25,32 @@ use crate::rules::request::{self, Operands, Outline, start};
 use crate::rules::requester::{Action, Outcome, Retry, Syndrome};
 use crate::rules::verbs::{Attr, Opcode, QpState, QpType, Status};
 use crate::wire::connection::Mtu;
-use crate::wire::opcode::Transport;
+use crate::wire::opcode::{Operation, Transport};
 use crate::wire::packet::Packet;
 use crate::wire::requester::message::{Message, Taken};
 
 /// Answers that leave together; what is behind them leaves with the next look at the network.
 const ANSWERS: usize = 128;
+
+/// The way that a path says, where it leads to another host.
+fn way(path: &Path) -> Option<Way> {
+    let source = path.source.filter(|_| path.is_global)?;
+    Some(Way {
+        address: path.destination().into(),
+        source: source.address.into(),
+        interface: source.interface,
+        traffic_class: path.traffic_class,
+    })
+}
+
+fn check_mtu(mtu: Mtu, path: &Path) -> Result<()> {
+    match path.source {
+        Some(source) if mtu.bytes() > source.mtu => {
+            Err(Error::Invalid("a path MTU larger than the network interface's"))
+        }
+        _ => Ok(()),
+    }
+}
 
 impl QueuePair {
     /// Whether it is connected to a queue pair on another host.
@@ -59,9 +79,7 @@ impl QueuePair {
         };
         let is_change = mask.has(Attr::STATE) && attributes.state == QpState::Rtr && mask.has(Attr::AV);
         let (path, endpoint) = (&attributes.path, &self.device().endpoint);
-        let (Some(source), true, Some(_)) =
-            (path.source, is_change && path.is_global, self.device().network_way())
-        else {
+        let (Some(way), true, Some(_)) = (way(path), is_change, self.device().network_way()) else {
             return Ok(None);
         };
         let dgid = path.destination();
@@ -70,23 +88,41 @@ impl QueuePair {
         let shift = attributes.path_mtu.checked_add(7);
         let mtu = shift.and_then(|shift| 1u32.checked_shl(shift)).and_then(Mtu::from_bytes);
         let (false, Some(mtu)) = (is_near, mtu) else { return Ok(None) };
-        if mtu.bytes() > source.mtu {
-            return Err(Error::Invalid("a path MTU larger than the network interface's"));
-        }
-        let peer = Peer {
-            transport,
-            qp_num: attributes.dest_qp_num,
-            address: dgid.into(),
-            source: source.address.into(),
-            interface: source.interface,
-            // Marks of congestion (ECN) are not obeyed, so none are asked for.
-            traffic_class: path.traffic_class & !3,
-            mtu,
-        };
+        check_mtu(mtu, path)?;
+        let peer = Peer { transport, qp_num: attributes.dest_qp_num, way, mtu };
         let sender = Sender::new(peer, self.limits().max_send_wr, super::LIMITS.max_rd_atomic)?;
         let own = (self.qp_num(), self.index());
         let receiver = Receiver::new(endpoint, own, peer, attributes.rq_psn, attributes.max_dest_rd_atomic)?;
         Ok(Some(Sides { sender: try_box(sender)?, receiver: try_box(receiver)? }))
+    }
+
+    /// The way that a connection with another host takes from now on, where that is changed.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for one that leads to no other host, or whose interface is too narrow.
+    pub(super) fn new_way(&self, mask: Attr, attributes: &Attributes) -> Result<Option<Way>> {
+        let is_connection = mask.has(Attr::STATE) && attributes.state == QpState::Rtr;
+        if !self.is_far() || !mask.has(Attr::AV) || is_connection {
+            return Ok(None);
+        }
+        let path = &attributes.path;
+        let mtu = self.arrivals.lock().as_ref().map_or(Mtu::LEAST, |receiver| receiver.peer.mtu);
+        check_mtu(mtu, path)?;
+        way(path).map(Some).ok_or(Error::Invalid("a path that leads to no other host"))
+    }
+
+    /// A connection with another host takes another way, or its peer may have more or fewer reads under way.
+    /// What is under way already is sent again by the new way, if no answer comes.
+    pub(super) fn change_far(&self, side: &mut SendSide, mask: Attr, way: Option<Way>) {
+        let Some(far) = side.far.as_mut() else { return };
+        let mut arrivals = self.arrivals.lock();
+        let Some(receiver) = arrivals.as_mut() else { return };
+        if let Some(way) = way {
+            (far.peer.way, receiver.peer.way) = (way, way);
+        }
+        if mask.has(Attr::MAX_DEST_RD_ATOMIC) {
+            receiver.responder.set_max_dest_rd_atomic(side.attributes.max_dest_rd_atomic);
+        }
     }
 
     /// It goes from one state to another: is connected to these, or to none any more, begins to send, drains,
@@ -277,6 +313,9 @@ impl QueuePair {
         if !receiver.is_from_peer(flow, identification) {
             return;
         }
+        if flow.is_marked() && packet.bth.opcode.is_heavy() {
+            receiver.responder.marked(self.device().now());
+        }
         if packet.bth.opcode.operation().is_response() {
             drop(arrivals);
             self.take_answer(flow, packet);
@@ -300,6 +339,10 @@ impl QueuePair {
         let Some(mut far) = side.far.take() else { return };
         // Meanwhile it may have been connected to another.
         if far.peer.sent(flow) {
+            // Answers to reads are as many as it asked for.
+            if flow.is_marked() && packet.bth.opcode.operation() == Operation::ReadResponse {
+                far.requester.congested();
+            }
             self.follow_answer(&side, &mut far, packet);
             self.end_far(&mut side, &mut far);
         }
@@ -362,21 +405,38 @@ impl QueuePair {
             return false;
         };
         let (peer, pd, qp_num) = (receiver.peer, self.pd(), self.qp_num());
-        let mut burst = None;
-        for _ in 0..ANSWERS {
-            let Some(response) = receiver.responder.next_response() else { return false };
-            let burst = burst.get_or_insert_with(|| network.burst(&peer.flow()));
+        let Some(mut response) = receiver.responder.next_response() else { return false };
+        let mut burst = network.burst(&peer.flow());
+        let mut loaded = [response; BURST];
+        let (mut count, mut answers) = (0, 0);
+        loop {
             let part = response.payload;
             let sent = burst.push(&response.head, part.map_or(0, |part| part.length as usize), |room| {
                 let place = part.filter(|_| !room.is_empty()).map(|part| (part.va, part.rkey));
                 place.map_or(Ok(()), |place| bytes::read_remote(endpoint, pd, qp_num, place, room))
             });
-            if sent.is_err() {
+            if sent.is_ok() {
+                (loaded[count], count) = (response, count + 1);
+            } else {
                 receiver.responder.refuse_response(&response, Syndrome::Access);
                 self.fail(QpState::Err);
             }
+            answers += 1;
+            let next = if answers < ANSWERS { receiver.responder.next_response() } else { None };
+            if burst.is_full() || next.is_none() {
+                let left = burst.launch();
+                if left < count {
+                    let unsent = next.iter().chain(loaded[left..count].iter().rev());
+                    unsent.for_each(|response| receiver.responder.unsend(response));
+                    return true;
+                }
+                count = 0;
+            }
+            match next {
+                Some(next) => response = next,
+                None => return answers == ANSWERS,
+            }
         }
-        true
     }
 
     /// Takes what has come where an answer is overdue.

@@ -121,6 +121,7 @@ use ironverbs_os::network::Network;
 
 use crate::queues::shared::Object;
 use crate::shm::folder;
+use crate::shm::numbering::Numbering;
 
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::multicast::MEMBERS;
@@ -297,7 +298,9 @@ impl Device {
     /// # Errors
     /// [`Error::Host`] when the folder cannot be used or is full; [`Error::NoMemory`].
     pub fn open(settings: &Settings) -> Result<Arc<Self>> {
-        let endpoint = Endpoint::open(&settings.folder, settings.copying)?;
+        // What other hosts may name is not to be guessed.
+        let numbering = if settings.network { Numbering::AtRandom } else { Numbering::InOrder };
+        let endpoint = Endpoint::open_with(&settings.folder, settings.copying, numbering)?;
         let groups = multicast::Groups::default();
         let (unpolled, receive_pds, finders) = (counters()?, counters()?, idle::Finders::new()?);
         let (net, no_network) =

@@ -30,8 +30,9 @@ pub(super) struct Net {
     looks: AtomicU64,
     /// What had come at this time of the device's clock was taken.
     taken: AtomicU64,
-    /// Queue pairs that have answers left.
-    pending: Mutex<Vec<Arc<QueuePair>>>,
+    /// Queue pairs that have answers left. They keep the device, so it does not keep them: without the thread
+    /// nobody might take them from here.
+    pending: Mutex<Vec<Weak<QueuePair>>>,
     /// Queue pairs that are connected to other hosts.
     connections: AtomicU32,
     ends: Arc<AtomicBool>,
@@ -92,7 +93,7 @@ impl Touched {
             if qp.settle_arrivals() {
                 let mut pending = net.pending.lock().unwrap_or_else(PoisonError::into_inner);
                 // Without memory for it the peer asks again.
-                let _ = pending.try_push(qp);
+                let _ = pending.try_push(Arc::downgrade(&qp));
             }
         }
         self.count = 0;
@@ -146,7 +147,7 @@ impl Device {
     fn take_packets(&self, net: &Net) -> bool {
         let mut touched = Touched::default();
         let pending = std::mem::take(&mut *net.pending.lock().unwrap_or_else(PoisonError::into_inner));
-        pending.into_iter().for_each(|qp| touched.add(net, qp));
+        pending.iter().filter_map(Weak::upgrade).for_each(|qp| touched.add(net, qp));
         let began = self.now();
         let received = net.network.receive(|flow, packet, identification| {
             let own = self.endpoint.segment.owner().slot();

@@ -5,7 +5,7 @@ mod direct;
 mod end;
 mod sides;
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use ironverbs_os::growth::try_arc_cyclic;
@@ -42,6 +42,9 @@ use crate::carrier::near::peers::shortage;
 const NOBODY: u32 = u32::MAX;
 /// The same: any process may have.
 const ANYBODY: u32 = u32::MAX - 1;
+
+/// The place of one that is in no list of those that wait for other hosts.
+pub(super) const NOT_LISTED: usize = usize::MAX;
 
 /// What a queue pair is made of (`struct ibv_qp_init_attr_ex`).
 #[derive(Debug, Clone)]
@@ -96,6 +99,8 @@ pub struct QueuePair {
     /// Connected to another host, and what arrives from there.
     pub(super) far: AtomicBool,
     pub(super) arrivals: Arrivals,
+    /// Its place in the list of those that wait, and are connected to other hosts. Changed behind that's lock.
+    pub(super) timed_at: AtomicUsize,
     /// Its send queue was kept when it was wanted last.
     is_kept: AtomicBool,
     closed: AtomicBool,
@@ -236,6 +241,7 @@ impl QueuePair {
             handles: 1.into(),
             far: false.into(),
             arrivals: Arrivals::default(),
+            timed_at: NOT_LISTED.into(),
             is_kept: false.into(),
             closed: false.into(),
         })?)
@@ -288,7 +294,7 @@ impl QueuePair {
             }
             _ => Ok(()),
         };
-        let sides = self.far_sides(mask, attributes)?;
+        let (sides, way) = (self.far_sides(mask, attributes)?, self.new_way(mask, attributes)?);
         let mut side = self.send_side();
         let side = &mut *side;
         let object = Object::Qp(self.index);
@@ -336,6 +342,7 @@ impl QueuePair {
         }
         drop(operation);
         self.put_back(held);
+        self.change_far(side, mask, way);
         self.follow(side, mask, (current, next), sides);
         Ok(())
     }

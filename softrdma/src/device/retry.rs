@@ -15,6 +15,7 @@ use ironverbs_os::growth::{TryPush, small_arc};
 
 use crate::rules::requester::Work;
 
+use super::qp::NOT_LISTED;
 use super::{Device, QueuePair};
 
 /// Queue pairs that one poll tries.
@@ -102,7 +103,9 @@ impl Retries {
     /// A queue pair's send queue is no longer empty. Its time is when it is to be tried at the latest.
     pub(super) fn add(&self, qp: &Arc<QueuePair>) {
         if qp.is_far() {
-            return self.shared.timed().push_reserved(qp.clone());
+            let mut timed = self.shared.timed();
+            qp.timed_at.store(timed.len(), Ordering::Relaxed);
+            return timed.push_reserved(qp.clone());
         }
         let mut waiting = self.shared.waiting();
         waiting.push_reserved(qp.clone());
@@ -111,6 +114,9 @@ impl Retries {
 
     /// A queue pair's send queue is empty again, or the queue pair is gone.
     pub(super) fn remove(&self, qp: &QueuePair) {
+        if qp.timed_at.load(Ordering::Relaxed) != NOT_LISTED {
+            return self.remove_timed(qp);
+        }
         let mut waiting = self.shared.waiting();
         if let Some(place) = waiting.iter().position(|other| std::ptr::eq(&**other, qp)) {
             let last = waiting.swap_remove(place);
@@ -118,12 +124,20 @@ impl Retries {
             drop(waiting);
             // Perhaps the last that knows it.
             drop(last);
+        }
+    }
+
+    /// There may be many, each of which comes and goes with every message: none is looked for.
+    fn remove_timed(&self, qp: &QueuePair) {
+        let mut timed = self.shared.timed();
+        let place = qp.timed_at.swap(NOT_LISTED, Ordering::Relaxed);
+        if timed.get(place).is_none_or(|listed| !std::ptr::eq(&**listed, qp)) {
             return;
         }
-        drop(waiting);
-        let mut timed = self.shared.timed();
-        let place = timed.iter().position(|other| std::ptr::eq(&**other, qp));
-        let last = place.map(|place| timed.swap_remove(place));
+        let last = timed.swap_remove(place);
+        if let Some(moved) = timed.get(place) {
+            moved.timed_at.store(place, Ordering::Relaxed);
+        }
         drop(timed);
         drop(last);
     }

@@ -1,7 +1,8 @@
 //! The memory keys of a process, in its segment: any process that may map the segment can look one up.
 //!
 //! A key is 24 bits of index and 8 bits that change with each use of the index, so that a key kept too long
-//! does not open what came after (IBA §10.6.3.1). Index 0 is never used, so 0 is no key. The table is a
+//! does not open what came after (IBA §10.6.3.1). Index 0 is never used, so 0 is no key. Where other hosts may
+//! name keys all of this is random: the chunk, the index in it, and the 8 bits ([`Numbering`]). The table is a
 //! directory of chunks of entries of one cache line:
 //!
 //! | word | meaning |
@@ -43,6 +44,8 @@ use crate::rules::verbs::Access;
 
 use super::lock::{Liveness, Owner};
 use super::memory::Memory;
+#[cfg(doc)]
+use super::numbering::Numbering;
 use super::sealed;
 use super::segment::{Peer, Segment};
 use super::sync::Word;
@@ -231,7 +234,7 @@ impl<'a> Table<'a> {
     #[inline]
     fn words(&self, key: u32) -> Option<&'a [AtomicU64]> {
         match self.sealed {
-            Some(sealed) => sealed.words(sealed_at(key)?, ENTRY_WORDS),
+            Some(sealed) => sealed.words(sealed_at(key, sealed.first_chunk())?, ENTRY_WORDS),
             None => place(self.memory, self.at, key),
         }
     }
@@ -313,10 +316,17 @@ impl<'a> Table<'a> {
     }
 }
 
-/// Where a key's entry is in sealed memory.
-fn sealed_at(key: u32) -> Option<u64> {
+/// Where a key's entry is in sealed memory, in which there are no holes: its chunks stand there as they were
+/// made, the one with this number first.
+fn sealed_at(key: u32, first_chunk: u32) -> Option<u64> {
     let index = key >> 8;
-    (index != 0).then(|| sealed::KEYS + ENTRY * u64::from(index))
+    (index != 0).then(|| sealed::KEYS + ENTRY * u64::from(made_as(index, first_chunk)))
+}
+
+/// As which an index was made that has this place in the directory, and the other way round: chunks are made
+/// from 0 on, and have the number with some bits flipped.
+fn made_as(index: u32, first_chunk: u32) -> u32 {
+    index ^ (first_chunk % CHUNKS * CHUNK)
 }
 
 /// The entry of a key as it was looked up, to be used repeatedly.

@@ -20,6 +20,7 @@
 //! | [`memory`], [`alloc`] | checked access to a mapped segment; which parts of the own one are in use |
 //! | [`lock`] | locks that survive their owner's death |
 //! | [`objects`] | queue pairs, receive and completion queues in a segment, for [`crate::queues`] |
+//! | `numbering` | how numbers are chosen by which others name queue pairs and keys |
 //! | [`keys`] | memory keys: looked up without a lock, pinned while in use |
 //! | `tasks` | threads of a process, as `/proc` lists them |
 //! | [`threads`] | how a process is reached whose first thread has ended |
@@ -68,6 +69,7 @@ pub mod lock;
 mod memfd;
 pub mod memory;
 pub mod named;
+pub(crate) mod numbering;
 pub mod objects;
 pub(crate) mod pages;
 pub mod pool;

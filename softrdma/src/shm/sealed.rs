@@ -11,6 +11,7 @@
 //! | 16 | 8 | the claim's signature, as in the segment |
 //! | 24 | 8 | address of the identity page in the owner; 0 when there is none |
 //! | 32 | 8 | the word that stands there |
+//! | 40 | 4 | number of the chunk of keys that stands first ([`super::keys`]) |
 //! | 4096 | | entries of memory keys by their index ([`super::keys`]) |
 //!
 //! A peer finds it as `/proc/PID/fd/N`, which it may open when it may read the owner's memory, and verifies it
@@ -43,12 +44,13 @@ use super::memory::Memory;
 use super::room;
 
 const MAGIC: u64 = u64::from_ne_bytes(*b"ironseal");
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const AT_MAGIC: u64 = 0;
 const AT_VERSION: u64 = 8;
 const AT_SIGNATURE: u64 = 16;
 const AT_PAGE: u64 = 24;
 const AT_WORD: u64 = 32;
+const AT_CHUNKS: u64 = 40;
 /// Where the keys begin.
 pub(crate) const KEYS: u64 = 4096;
 /// Address space for all keys that a process can have, or for less where that is limited.
@@ -65,10 +67,10 @@ pub(crate) struct Sealed {
 }
 
 impl Sealed {
-    /// A new one, sealed and declared.
+    /// A new one, sealed and declared, in which this chunk of keys stands first.
     ///
     /// Errors: those of the system calls. Peers cannot reach the memory directly then.
-    pub(crate) fn create() -> Result<Self> {
+    pub(crate) fn create(first_chunk: u32) -> Result<Self> {
         let file = memfd::create(c"ironverbs")?;
         let fd = file.as_raw_fd();
         room::allocate(fd, 0, KEYS)?;
@@ -78,6 +80,7 @@ impl Sealed {
         memory.u64(AT_MAGIC)?.store(MAGIC, Ordering::Relaxed);
         memory.u32(AT_VERSION)?.store(VERSION, Ordering::Relaxed);
         memory.u64(AT_WORD)?.store(page.word, Ordering::Relaxed);
+        memory.u32(AT_CHUNKS)?.store(first_chunk, Ordering::Relaxed);
         memory.u64(AT_PAGE)?.store(page.at, Ordering::Release);
         OwnFiles::add(fd)?;
         if let Err(e) = liveness::declare(fd) {
@@ -212,6 +215,7 @@ pub(crate) struct View {
     number: RawFd,
     file: (u64, u64),
     word: u64,
+    first_chunk: u32,
 }
 
 impl View {
@@ -229,7 +233,8 @@ impl View {
             return Err(Error::Corrupt("sealed memory"));
         }
         let word = memory.u64(AT_WORD)?.load(Ordering::Relaxed);
-        Ok(View { memory, pid, number, file: (file.stat.st_dev, file.stat.st_ino), word })
+        let first_chunk = memory.u32(AT_CHUNKS)?.load(Ordering::Relaxed);
+        Ok(View { memory, pid, number, file: (file.stat.st_dev, file.stat.st_ino), word, first_chunk })
     }
 
     /// The program that the memory belongs to, as it may be reached now; `None` when it may not.
@@ -237,6 +242,12 @@ impl View {
     pub(crate) fn image(&self) -> Option<Image> {
         let at = self.memory.u64(AT_PAGE).map_or(0, |at| at.load(Ordering::Acquire));
         (at != 0).then_some(Image::of_peer(self.pid, at, self.word))
+    }
+
+    /// The number of the chunk of keys that stands first.
+    #[inline]
+    pub(crate) fn first_chunk(&self) -> u32 {
+        self.first_chunk
     }
 
     /// Its words from `offset` on; looks first whether it has grown when they are not there.

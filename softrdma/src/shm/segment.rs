@@ -42,6 +42,7 @@ use super::liveness::{self, OwnFiles};
 use super::lock::{Liveness, Lock, Owner};
 use super::memfd;
 use super::memory::Memory;
+use super::numbering::Numbering;
 use super::room;
 use super::sealed::Sealed;
 use super::slot::{self, Standing};
@@ -97,6 +98,9 @@ pub struct Segment {
     listed: Identity,
     folder: Arc<Folder>,
     domain: u64,
+    numbering: Numbering,
+    /// See [`Segment::first_chunk`].
+    first_chunk: u32,
     handout: Mutex<Option<Handout>>,
     /// The process that made it; [`LEFT`] once it has left.
     token: AtomicU64,
@@ -142,11 +146,19 @@ impl Segment {
     /// Errors: [`Error::NoSlot`], [`Error::NoMemory`]; [`Error::Os`] where the system makes no files in memory
     /// that can be sealed.
     pub fn create(folder: Arc<Folder>) -> Result<Self> {
+        Self::create_with(folder, Numbering::InOrder)
+    }
+
+    /// The same, where numbers of queue pairs and memory keys are chosen so.
+    ///
+    /// Errors: as those of [`Segment::create`].
+    pub(crate) fn create_with(folder: Arc<Folder>, numbering: Numbering) -> Result<Self> {
         let token = fork::token()?;
         // First: they may have what is left of the folder's file system. One that stays is no failure.
         let _ = slot::sweep(&folder);
         // Without it peers take the way through shared memory.
-        let sealed = Sealed::create().ok();
+        let first_chunk = if numbering.is_random() { sys::random()? as u32 } else { 0 };
+        let sealed = Sealed::create(first_chunk).ok();
         let number = sealed.as_ref().map_or(0, |sealed| sealed.number() as u64 + 1);
         let content = Content::create()?;
         let identity = Identity::of(&sys::stat(content.raw())?);
@@ -175,6 +187,8 @@ impl Segment {
             file: Some(claim.file),
             folder,
             domain,
+            numbering,
+            first_chunk,
             handout: Mutex::default(),
             token: token.into(),
         };
@@ -224,6 +238,16 @@ impl Segment {
     pub fn is_stranger(&self, slot: u16) -> bool {
         let file = slot::open_peer(&self.folder, &slot::file_name(slot));
         file.and_then(|file| announcement::read(file.raw())).is_ok_and(|said| said.domain != self.domain)
+    }
+
+    /// How numbers of its objects and keys are chosen.
+    pub(crate) fn numbering(&self) -> Numbering {
+        self.numbering
+    }
+
+    /// Which chunk of memory keys is made first: any number, of which the lower bits count.
+    pub(crate) fn first_chunk(&self) -> u32 {
+        self.first_chunk
     }
 
     /// The name this process signs with.

@@ -1,6 +1,6 @@
 //! Opcodes of packets of the transports RC, UC and UD (IBA vol. 1 §9.2.1, table "OpCode field").
 //!
-//! Not here, and so unknown to who receives: FLUSH and ATOMIC WRITE, XRC, RD, and congestion notification.
+//! Not here, and so unknown to who receives: FLUSH and ATOMIC WRITE, XRC, RD.
 
 use std::fmt;
 
@@ -13,6 +13,8 @@ pub enum Transport {
     Uc,
     /// Unreliable datagram.
     Ud,
+    /// None: congestion notification (annex A17.9.3).
+    Cnp,
 }
 
 /// What a packet is part of.
@@ -34,14 +36,19 @@ pub enum Operation {
     CompareSwap,
     /// The request of an atomic fetch and add.
     FetchAdd,
+    /// Packets of the queue pair that it is for have come with a mark of congestion.
+    CongestionNotification,
 }
 
 impl Operation {
-    /// Whether the responder sends it, to the requester.
+    /// Whether who receives sends it, to the requester.
     #[must_use]
     #[inline]
     pub const fn is_response(self) -> bool {
-        matches!(self, Self::ReadResponse | Self::Acknowledge | Self::AtomicAcknowledge)
+        matches!(
+            self,
+            Self::ReadResponse | Self::Acknowledge | Self::AtomicAcknowledge | Self::CongestionNotification
+        )
     }
 }
 
@@ -119,9 +126,11 @@ impl HeaderSet {
     pub const IMM_DT: Self = Self(32);
     /// Invalidate extended transport header.
     pub const IETH: Self = Self(64);
+    /// What is reserved in a congestion notification.
+    pub const RESERVED: Self = Self(128);
 
     /// Bytes of each, in their order.
-    const BYTES: [usize; 7] = [8, 16, 28, 4, 8, 4, 4];
+    const BYTES: [usize; 8] = [8, 16, 28, 4, 8, 4, 4, 16];
 
     /// Whether all of these are in it.
     #[must_use]
@@ -174,8 +183,10 @@ impl Opcode {
     pub const COMPARE_SWAP: Self = Self(0x13);
     /// The request of an atomic fetch and add.
     pub const FETCH_ADD: Self = Self(0x14);
+    /// A congestion notification (annex A17.9.3).
+    pub const CONGESTION_NOTIFICATION: Self = Self(0x81);
 
-    /// The opcode with this number, if it is one of RC, UC or UD.
+    /// The opcode with this number, if it is one of RC, UC or UD, or congestion notification.
     #[must_use]
     #[inline]
     pub const fn from_byte(byte: u8) -> Option<Self> {
@@ -186,6 +197,7 @@ impl Opcode {
             0x20..=0x2b => Some(Self(byte)),
             // UD: sends of one packet.
             0x64 | 0x65 => Some(Self(byte)),
+            0x81 => Some(Self(byte)),
             _ => None,
         }
     }
@@ -211,6 +223,7 @@ impl Opcode {
             Transport::Rc => 0x00,
             Transport::Uc => 0x20,
             Transport::Ud => 0x60,
+            Transport::Cnp => 0x80,
         };
         let of_position = match position {
             Position::First => 0,
@@ -232,9 +245,16 @@ impl Opcode {
             (Operation::AtomicAcknowledge, Extra::Nothing, Position::Only) => Self::ATOMIC_ACKNOWLEDGE.0,
             (Operation::CompareSwap, Extra::Nothing, Position::Only) => Self::COMPARE_SWAP.0,
             (Operation::FetchAdd, Extra::Nothing, Position::Only) => Self::FETCH_ADD.0,
+            (Operation::CongestionNotification, Extra::Nothing, Position::Only) => {
+                return if let Transport::Cnp = transport {
+                    Some(Self::CONGESTION_NOTIFICATION)
+                } else {
+                    None
+                };
+            }
             _ => return None,
         };
-        Self::from_byte(base + low)
+        if let Transport::Cnp = transport { None } else { Self::from_byte(base + low) }
     }
 
     /// A response of an RDMA read.
@@ -256,6 +276,7 @@ impl Opcode {
         match self.0 >> 5 {
             0 => Transport::Rc,
             1 => Transport::Uc,
+            4 => Transport::Cnp,
             _ => Transport::Ud,
         }
     }
@@ -296,9 +317,10 @@ impl Opcode {
             Operation::ReadResponse | Operation::Acknowledge => HeaderSet::AETH,
             Operation::AtomicAcknowledge => HeaderSet::AETH.union(HeaderSet::ATOMIC_ACK_ETH),
             Operation::CompareSwap | Operation::FetchAdd => HeaderSet::ATOMIC_ETH,
+            Operation::CongestionNotification => HeaderSet::RESERVED,
         };
         let of_transport = match self.transport() {
-            Transport::Rc | Transport::Uc => HeaderSet::NONE,
+            Transport::Rc | Transport::Uc | Transport::Cnp => HeaderSet::NONE,
             Transport::Ud => HeaderSet::DETH,
         };
         let of_extra = match meaning.extra {
@@ -316,15 +338,27 @@ impl Opcode {
         matches!(self.operation(), Operation::Send | Operation::Write | Operation::ReadResponse)
     }
 
+    /// Whether a mark of congestion on it is answered: not on what answers without payload, which takes little
+    /// of any way.
+    #[must_use]
+    #[inline]
+    pub const fn is_heavy(self) -> bool {
+        self.has_payload() || !self.operation().is_response()
+    }
+
     const fn meaning(self) -> Meaning {
         const fn meaning(operation: Operation, position: Position, extra: Extra) -> Meaning {
             Meaning { operation, position, extra }
         }
         use Extra::{Immediate, Invalidate, Nothing};
         use Operation::{
-            Acknowledge, AtomicAcknowledge, CompareSwap, FetchAdd, ReadRequest, ReadResponse, Send, Write,
+            Acknowledge, AtomicAcknowledge, CompareSwap, CongestionNotification, FetchAdd, ReadRequest,
+            ReadResponse, Send, Write,
         };
         use Position::{First, Last, Middle, Only};
+        if let Transport::Cnp = self.transport() {
+            return meaning(CongestionNotification, Only, Nothing);
+        }
         match self.0 & 0x1f {
             0x00 => meaning(Send, First, Nothing),
             0x01 => meaning(Send, Middle, Nothing),
@@ -379,7 +413,8 @@ mod tests {
     fn each_transport_has_its_own() {
         let count = |transport| all().filter(|opcode| opcode.transport() == transport).count();
         assert_eq!((count(Transport::Rc), count(Transport::Uc), count(Transport::Ud)), (23, 12, 2));
-        for byte in [0x15, 0x18, 0x1c, 0x1d, 0x1f, 0x2c, 0x40, 0x60, 0x66, 0x81, 0xa4, 0xff] {
+        assert_eq!(count(Transport::Cnp), 1);
+        for byte in [0x15, 0x18, 0x1c, 0x1d, 0x1f, 0x2c, 0x40, 0x60, 0x66, 0x80, 0x82, 0xa4, 0xff] {
             assert_eq!(Opcode::from_byte(byte), None, "{byte:#x}");
         }
     }
@@ -387,7 +422,7 @@ mod tests {
     #[test]
     fn an_opcode_is_what_it_means() {
         let mut made = 0;
-        for transport in [Transport::Rc, Transport::Uc, Transport::Ud] {
+        for transport in [Transport::Rc, Transport::Uc, Transport::Ud, Transport::Cnp] {
             for operation in [
                 Operation::Send,
                 Operation::Write,
@@ -397,6 +432,7 @@ mod tests {
                 Operation::AtomicAcknowledge,
                 Operation::CompareSwap,
                 Operation::FetchAdd,
+                Operation::CongestionNotification,
             ] {
                 for position in [First, Middle, Last, Only] {
                     for extra in [Nothing, Immediate, Invalidate] {
@@ -424,12 +460,13 @@ mod tests {
     fn headers_of_the_specification() {
         // Of each opcode the bytes behind the BTH, and whether payload follows.
         let rc = [0, 0, 0, 4, 0, 4, 16, 0, 0, 4, 16, 20, 16, 4, 0, 4, 4, 4, 12, 28, 28];
-        let without_payload = [0x0c, 0x11, 0x12, 0x13, 0x14];
+        let without_payload = [0x0c, 0x11, 0x12, 0x13, 0x14, 0x81];
         let bytes = (0x00..=0x14).zip(rc).chain((0x20..=0x2b).zip(rc)).chain([
             (0x16, 4),
             (0x17, 4),
             (0x64, 8),
             (0x65, 12),
+            (0x81, 16),
         ]);
         let mut seen = 0;
         for (byte, bytes) in bytes {

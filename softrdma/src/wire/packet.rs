@@ -13,6 +13,9 @@ pub const BTH_BYTES: usize = 12;
 /// Bytes of the longest headers: BTH and AtomicETH.
 pub const MAX_HEAD: usize = 40;
 
+/// Bytes that a congestion notification has reserved.
+const RESERVED_BYTES: usize = 16;
+
 /// The default partition, with full membership.
 pub const DEFAULT_P_KEY: u16 = 0xffff;
 
@@ -65,10 +68,17 @@ impl Bth {
         }
     }
 
+    /// That of a congestion notification to a queue pair.
+    #[must_use]
+    pub const fn notification(dest_qp: u32) -> Self {
+        Self { becn: true, ..Self::new(Opcode::CONGESTION_NOTIFICATION, dest_qp, Psn::new(0)) }
+    }
+
     fn write(&self, to: &mut [u8; BTH_BYTES]) {
         const MIGRATED: u8 = 0x40;
+        let migrated = if self.opcode == Opcode::CONGESTION_NOTIFICATION { 0 } else { MIGRATED };
         to[0] = self.opcode.byte();
-        to[1] = u8::from(self.solicited) << 7 | MIGRATED | (self.pad & 3) << 4;
+        to[1] = u8::from(self.solicited) << 7 | migrated | (self.pad & 3) << 4;
         to[2..4].copy_from_slice(&self.p_key.to_be_bytes());
         to[4] = u8::from(self.fecn) << 7 | u8::from(self.becn) << 6;
         to[5..8].copy_from_slice(&bytes_of_24(self.dest_qp));
@@ -155,12 +165,22 @@ pub struct Headers {
     pub imm: Option<u32>,
     /// Key of the receiver that is to be invalidated (IETH).
     pub ieth: Option<u32>,
+    /// The reserved bytes of a congestion notification, which are written as zeroes and not read.
+    pub reserved: bool,
 }
 
 impl Headers {
     /// None.
-    pub const NONE: Self =
-        Self { deth: None, reth: None, atomic: None, aeth: None, atomic_ack: None, imm: None, ieth: None };
+    pub const NONE: Self = Self {
+        deth: None,
+        reth: None,
+        atomic: None,
+        aeth: None,
+        atomic_ack: None,
+        imm: None,
+        ieth: None,
+        reserved: false,
+    };
 
     /// Which there are.
     #[must_use]
@@ -175,6 +195,7 @@ impl Headers {
             .union(if_there(self.atomic_ack.is_some(), HeaderSet::ATOMIC_ACK_ETH))
             .union(if_there(self.imm.is_some(), HeaderSet::IMM_DT))
             .union(if_there(self.ieth.is_some(), HeaderSet::IETH))
+            .union(if_there(self.reserved, HeaderSet::RESERVED))
     }
 }
 
@@ -230,6 +251,9 @@ impl Head {
         if let Some(rkey) = self.headers.ieth {
             writer.put(rkey.to_be_bytes());
         }
+        if self.headers.reserved {
+            writer.put([0; RESERVED_BYTES]);
+        }
         writer.at
     }
 }
@@ -246,9 +270,9 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Reads a UDP payload, without the ICRC at its end. None where it is no packet of RC, UC or UD: an opcode
-    /// or a transport version that is not known, headers that are cut off, a length that is no multiple of 4
-    /// bytes, more pad than payload, payload where the opcode has none.
+    /// Reads a UDP payload, without the ICRC at its end. None where it is no packet of RC, UC or UD, and no
+    /// congestion notification: an opcode or a transport version that is not known, headers that are cut off, a
+    /// length that is no multiple of 4 bytes, more pad than payload, payload where the opcode has none.
     ///
     /// What contents of the reserved bits and the pad are does not matter. Nor is the payload's length held
     /// against MTU and message here: a responder answers that one (IBA vol. 1 §9.7.4.1, §9.8.2.2), and does
@@ -349,6 +373,10 @@ impl<'a> Reader<'a> {
         }
         if set.has(HeaderSet::IETH) {
             headers.ieth = Some(self.u32()?);
+        }
+        if set.has(HeaderSet::RESERVED) {
+            self.next::<RESERVED_BYTES>()?;
+            headers.reserved = true;
         }
         Some(headers)
     }

@@ -81,6 +81,8 @@ pub struct Requester {
     /// No answer came: one packet is sent, and no other before its answer.
     probes: bool,
     retries: u8,
+    /// Since something was acknowledged, time-outs counted so often from the start.
+    forgiven: u8,
     rnr_retries: u8,
     /// Whether no message is begun (SQD).
     drains: bool,
@@ -125,6 +127,7 @@ impl Requester {
             waits_until: None,
             probes: false,
             retries: 0,
+            forgiven: 0,
             rnr_retries: 0,
             drains: false,
             failed: None,
@@ -142,7 +145,7 @@ impl Requester {
         (self.oldest, self.cursor, self.sent, self.next) = (0, 0, 0, 0);
         (self.returned_to, self.unasked) = (None, 0);
         (self.since, self.waits_until, self.probes) = (0, None, false);
-        (self.retries, self.rnr_retries) = (0, 0);
+        (self.retries, self.forgiven, self.rnr_retries) = (0, 0, 0);
         (self.drains, self.failed) = (false, None);
     }
 
@@ -161,7 +164,15 @@ impl Requester {
         self.window.set_limit(packets);
     }
 
-    /// The network says that it is congested (CNP).
+    /// How many packets may be under way now.
+    #[must_use]
+    pub fn window(&self) -> u32 {
+        self.window.size()
+    }
+
+    /// The network is congested on the way of its requests, as the peer [says](Requester::take), or on that of
+    /// the answers to its reads, as their packets say. The window is halved, once for all that is under way.
+    // rule: wire-congestion
     pub fn congested(&mut self) {
         self.window.lost(self.oldest, self.sent);
     }

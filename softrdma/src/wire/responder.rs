@@ -49,6 +49,10 @@ mod syndrome {
 /// queue pair must not be used again at once.
 const LATE: u32 = 1024;
 
+/// Time between two congestion notifications of a queue pair, in nanoseconds, as of adapters: what comes with a
+/// mark in between is of the same congestion, of which the peer knows.
+const BETWEEN_NOTIFICATIONS: u64 = 50_000;
+
 /// An acknowledgement that waits.
 #[derive(Clone, Copy, Debug)]
 struct Answer {
@@ -84,6 +88,10 @@ pub struct Responder {
     /// dropped without a word.
     told: bool,
     failed: bool,
+    /// A congestion notification waits.
+    notifies: bool,
+    /// Not before that time is another one made.
+    notified_until: u64,
 }
 
 impl Responder {
@@ -109,6 +117,8 @@ impl Responder {
             answer: None,
             told: false,
             failed: false,
+            notifies: false,
+            notified_until: 0,
         })
     }
 
@@ -120,6 +130,21 @@ impl Responder {
         (self.msn, self.progress) = (0, Progress::Idle);
         self.memory.start(max_dest_rd_atomic);
         (self.pending, self.answer, self.told, self.failed) = (None, None, false, false);
+        (self.notifies, self.notified_until) = (false, 0);
+    }
+
+    /// Sets how many reads and atomic operations of the peer may be under way, at most as many as it can
+    /// remember. Those that are remembered stay.
+    pub fn set_max_dest_rd_atomic(&mut self, reads: u8) {
+        self.memory.keep(reads);
+    }
+
+    /// A packet of the peer came with a mark of congestion, at this time in nanoseconds: the peer is told.
+    // rule: wire-congestion
+    pub fn marked(&mut self, now: u64) {
+        if now >= self.notified_until {
+            (self.notifies, self.notified_until) = (true, now.saturating_add(BETWEEN_NOTIFICATIONS));
+        }
     }
 
     /// Whether it has refused a request, so that nothing is taken any more. What it had to answer until then is
@@ -330,6 +355,11 @@ impl Responder {
     /// The next packet that is to be sent to the peer, which counts as sent from now on. Called when all
     /// packets that are there have been taken, it sends the fewest acknowledgements.
     pub fn next_response(&mut self) -> Option<Response> {
+        if std::mem::take(&mut self.notifies) {
+            let bth = Bth { p_key: self.connection.p_key, ..Bth::notification(self.connection.dest_qp) };
+            let headers = Headers { reserved: true, ..Headers::NONE };
+            return Some(Response { head: Head { bth, headers }, payload: None });
+        }
         let mtu = self.connection.mtu;
         let Some(packet) = self.memory.next(mtu) else {
             let answer = self.answer.take()?;
@@ -365,7 +395,9 @@ impl Responder {
     /// There was no room for a packet after all, which is sent later. Of several the last comes first.
     pub fn unsend(&mut self, response: &Response) {
         let Bth { opcode, psn, .. } = response.head.bth;
-        if opcode != Opcode::ACKNOWLEDGE {
+        if opcode == Opcode::CONGESTION_NOTIFICATION {
+            self.notifies = true;
+        } else if opcode != Opcode::ACKNOWLEDGE {
             self.memory.unsend(psn);
         } else if let Some(aeth) = response.head.headers.aeth
             && self.answer.is_none()

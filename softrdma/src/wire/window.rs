@@ -63,13 +63,15 @@ impl Window {
         self.size = self.size.min(MOST);
     }
 
-    /// The packet `lost` was lost, or its network is congested; `sent` is the one behind the last that was
-    /// sent.
+    /// The packet `lost` was lost, or the network is congested and it is the oldest that is not acknowledged;
+    /// `sent` is the one behind the last that was sent.
+    // rule: wire-congestion
     pub fn lost(&mut self, lost: u64, sent: u64) {
         if lost < self.answered_for {
             return;
         }
-        self.answered_for = sent;
+        // Where all are acknowledged, once for those that are next.
+        self.answered_for = sent.max(lost + 1);
         self.size = (self.size() / 2).max(LEAST);
         self.threshold = self.size;
         self.acknowledged = 0;
@@ -124,6 +126,16 @@ mod tests {
         assert_eq!(window.size(), 16);
         (90..1000).for_each(|packet| window.lost(packet, packet + 1));
         assert_eq!(window.size(), LEAST);
+    }
+
+    #[test]
+    // rule: wire-congestion
+    fn halves_once_where_nothing_is_under_way() {
+        let mut window = Window::new();
+        (0..5).for_each(|_| window.lost(7, 7));
+        assert_eq!(window.size(), START / 2);
+        window.lost(8, 8);
+        assert_eq!(window.size(), START / 4);
     }
 
     #[test]

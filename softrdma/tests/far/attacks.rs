@@ -2,16 +2,17 @@
 
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 
-use softrdma::rules::verbs::{QpState, QpType};
+use softrdma::device::Attributes;
+use softrdma::rules::verbs::{Access, QpState, QpType};
 use softrdma::testing::port::set::PORT;
 use softrdma::wire::flow::Flow;
 use softrdma::wire::opcode::{Extra, Opcode, Operation, Position, Transport};
-use softrdma::wire::packet::{Bth, Headers};
+use softrdma::wire::packet::{Aeth, Bth, Headers, Reth};
 use softrdma::wire::psn::Psn;
 use softrdma_testing::device::*;
 
 use crate::hosts::*;
-use crate::peer::sealed;
+use crate::peer::{ACKNOWLEDGED, RawPeer, sealed};
 
 /// Sends a datagram from any address, as any user of the host may.
 fn send_as(from: Ipv6Addr, to: Ipv6Addr, bytes: &[u8]) {
@@ -62,5 +63,37 @@ fn another_user_of_the_host_is_no_peer() {
         send_as(there, here, &packet(0x77));
         assert_eq!(end.done(0).byte_len, 8);
         assert_eq!(end.memory.bytes(0, 8), [0x77; 8]);
+    });
+}
+
+#[test]
+fn numbers_and_keys_say_nothing_of_each_other() {
+    with_hosts(|hosts| {
+        let node = hosts[0].node();
+        let ends: Vec<_> = (0..32).map(|_| node.end(QpType::Rc)).collect();
+        assert!(!ends.is_sorted_by_key(|end| end.qp.qp_num()));
+        assert!(!ends.is_sorted_by_key(|end| end.region.rkey));
+        let variant = |end: &End| end.region.rkey as u8;
+        assert!(ends.iter().any(|end| variant(end) != variant(&ends[0])));
+    });
+}
+
+#[test]
+fn a_key_is_good_with_all_of_its_bits() {
+    with_hosts(|hosts| {
+        let (peer, node) = (RawPeer::new(hosts, 1), hosts[0].node());
+        for wrong in (0..32).map(|bit| 1 << bit).chain([0]) {
+            let end = node.end(QpType::Rc);
+            let access = Access::REMOTE_WRITE;
+            bring_up(&end.qp, &Attributes { access, ..hosts[0].attributes(0x4001) }, QpState::Rts);
+            let reth = Reth { va: end.memory.addr(0), rkey: end.region.rkey ^ wrong, length: 8 };
+            let write = (Operation::Write, Position::Only, Extra::Nothing);
+            peer.request((end.qp.qp_num(), 1), write, Headers { reth: Some(reth), ..Headers::NONE }, &[7; 8]);
+            let (answer, _) = peer.next();
+            // A remote access error, or that it was done.
+            let expected = if wrong == 0 { ACKNOWLEDGED } else { 0x62 };
+            assert!(matches!(answer.headers.aeth, Some(Aeth { syndrome, .. }) if syndrome == expected));
+            assert_eq!(end.memory.bytes(0, 8), [if wrong == 0 { 7 } else { 0 }; 8]);
+        }
     });
 }

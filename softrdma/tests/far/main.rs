@@ -1,6 +1,8 @@
 //! Queue pairs that are connected to other hosts, in network namespaces that each test makes for itself.
 
 mod attacks;
+mod congestion;
+mod full;
 mod held;
 mod hosts;
 mod leave;

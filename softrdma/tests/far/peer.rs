@@ -1,6 +1,7 @@
 //! A peer that is no device: packets as the test makes them.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 
 use softrdma::wire::flow::Flow;
 use softrdma::wire::icrc::{ICRC_BYTES, Icrc};
@@ -11,7 +12,7 @@ use softrdma::wire::psn::Psn;
 use crate::hosts::{ADDRESSES, Host};
 
 /// The port of RoCE v2.
-const PORT: u16 = 4791;
+pub const PORT: u16 = 4791;
 
 /// The syndrome of an acknowledgement.
 pub const ACKNOWLEDGED: u8 = 0x1f;
@@ -19,42 +20,46 @@ pub const ACKNOWLEDGED: u8 = 0x1f;
 /// See the module.
 pub struct RawPeer {
     socket: UdpSocket,
-    host: usize,
+    own: IpAddr,
+    other: IpAddr,
 }
 
 impl RawPeer {
     /// On this host, where no device is.
     pub fn new(hosts: &[Host; 2], host: usize) -> Self {
-        hosts[host].enter();
-        let socket = UdpSocket::bind((ADDRESSES[host], PORT)).unwrap();
-        socket.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
-        // SAFETY: a plain system call with an integer: no fragments, so that the identification is 0.
-        unsafe {
-            use std::os::fd::AsRawFd;
-            let probe: libc::c_int = libc::IP_PMTUDISC_PROBE;
-            let length = size_of_val(&probe) as libc::socklen_t;
-            let done = libc::setsockopt(
-                socket.as_raw_fd(),
-                libc::IPPROTO_IP,
-                libc::IP_MTU_DISCOVER,
-                (&raw const probe).cast(),
-                length,
-            );
-            assert_eq!(done, 0);
-        }
-        RawPeer { socket, host }
+        Self::at(hosts, host, ADDRESSES[host])
     }
 
-    fn flow(&self, from: usize) -> (Flow, SocketAddr) {
-        let at = |host: usize| -> SocketAddr {
-            (ADDRESSES[host].parse::<std::net::IpAddr>().unwrap(), PORT).into()
-        };
-        (Flow::new(at(from), at(1 - from)).unwrap(), at(1 - from))
+    /// The same, with another address of the host.
+    pub fn at(hosts: &[Host; 2], host: usize, address: &str) -> Self {
+        hosts[host].enter();
+        let socket = UdpSocket::bind((address, PORT)).unwrap();
+        socket.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+        let [own, other] = [address, ADDRESSES[1 - host]].map(|address| address.parse().unwrap());
+        let peer = RawPeer { socket, own, other };
+        // No fragments, so that the identification is 0.
+        peer.set(libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE);
+        peer.set(libc::IP_RECVTOS, 1);
+        peer
+    }
+
+    fn set(&self, option: libc::c_int, value: libc::c_int) {
+        let (fd, length) = (self.socket.as_raw_fd(), size_of_val(&value) as libc::socklen_t);
+        // SAFETY: a plain system call with an integer.
+        let done =
+            unsafe { libc::setsockopt(fd, libc::IPPROTO_IP, option, (&raw const value).cast(), length) };
+        assert_eq!(done, 0);
+    }
+
+    /// What it sends from now on is of this type of service.
+    pub fn set_class(&self, class: u8) {
+        self.set(libc::IP_TOS, class.into());
     }
 
     /// Sends a packet.
     pub fn send(&self, bth: Bth, headers: Headers, payload: &[u8]) {
-        let (flow, to) = self.flow(self.host);
+        let to = SocketAddr::from((self.other, PORT));
+        let flow = Flow::new((self.own, PORT).into(), to).unwrap();
         self.socket.send_to(&sealed(&flow, bth, headers, payload), to).unwrap();
     }
     /// Sends an acknowledgement, or another syndrome.
@@ -77,10 +82,29 @@ impl RawPeer {
 
     /// The next packet that comes: its headers and its payload.
     pub fn next(&self) -> (Head, Vec<u8>) {
-        let mut bytes = [0; 8192];
-        let length = self.socket.recv(&mut bytes).expect("no packet comes");
+        let (head, payload, _) = self.next_of_class();
+        (head, payload)
+    }
+
+    /// The same, and its type of service.
+    pub fn next_of_class(&self) -> (Head, Vec<u8>, u8) {
+        let (mut bytes, mut beside) = ([0_u8; 8192], [0_u64; 16]);
+        let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+        // SAFETY: made of integers and pointers, for which all zeroes is a value; what it points to lives
+        // across the call. The kernel writes what the C library's functions read.
+        let (length, class) = unsafe {
+            let mut message: libc::msghdr = std::mem::zeroed();
+            (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
+            message.msg_control = beside.as_mut_ptr().cast();
+            message.msg_controllen = size_of_val(&beside) as _;
+            let length = libc::recvmsg(self.socket.as_raw_fd(), &raw mut message, 0);
+            assert!(length > 0, "no packet comes");
+            let header = libc::CMSG_FIRSTHDR(&raw const message);
+            assert_eq!((*header).cmsg_type, libc::IP_TOS);
+            (length as usize, *libc::CMSG_DATA(header))
+        };
         let packet = Packet::parse(&bytes[..length - ICRC_BYTES]).expect("no packet of RoCE");
-        (packet.head(), packet.payload.to_vec())
+        (packet.head(), packet.payload.to_vec(), class)
     }
 
     /// Whether one is there.

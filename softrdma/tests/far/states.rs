@@ -1,8 +1,12 @@
 //! What changes of state do to a connection with another host.
 
+use softrdma::device::{Attributes, Path, Source};
 use softrdma::rules::receive::Sge;
-use softrdma::rules::verbs::{Event, Opcode, QpState, QpType, Status};
+use softrdma::rules::verbs::{Access, Attr, Event, Opcode, QpState, QpType, Status};
+use softrdma::wire::opcode::{Extra, Opcode as WireOpcode, Operation, Position};
+use softrdma::wire::packet::{Headers, Reth};
 use softrdma_testing::device::*;
+use softrdma_testing::network::ip;
 
 use crate::hosts::*;
 use crate::peer::{ACKNOWLEDGED, RawPeer};
@@ -87,6 +91,76 @@ fn what_is_longer_than_any_message_is_refused_for_its_length() {
             let sge = Sge { length: 1 << 30, ..end.sge(0, 0) };
             end.qp.post_send(&wr(1, Opcode::Send, &vec![sge; count])).unwrap();
             assert_eq!(end.poll().status, Status::LocLenErr, "{count} GiB");
+        }
+    });
+}
+
+/// The IPv4 address of a peer that is on another interface, or has moved.
+const ELSEWHERE: &str = "10.8.0.3";
+/// A negative acknowledgement: no access.
+const NO_ACCESS: u8 = 0x62;
+
+#[test]
+fn a_drained_queue_pair_takes_another_way() {
+    with_hosts(|hosts| {
+        hosts[1].enter();
+        ip(&format!("address add {ELSEWHERE}/24 dev wire"));
+        let [old, new] = [ADDRESSES[1], ELSEWHERE].map(|address| RawPeer::at(hosts, 1, address));
+        let node = hosts[0].node();
+        let end = node.end(QpType::Rc);
+        let attributes = hosts[0].attributes(0x4001);
+        bring_up(&end.qp, &attributes, QpState::Rts);
+        end.send(1, 0, 8);
+        let (head, _) = old.next();
+        old.answer(end.qp.qp_num(), head.bth.psn.number(), ACKNOWLEDGED);
+        end.done(1);
+        set_state(&end.qp, QpState::Sqd);
+        let dgid = ELSEWHERE.parse::<std::net::Ipv4Addr>().unwrap().to_ipv6_mapped().octets();
+        let path = Path { dgid, traffic_class: 0x50, ..attributes.path };
+        let moved = Attributes { state: QpState::Sqd, path, ..attributes };
+        let modify = |attributes: &Attributes| end.qp.modify(Attr::STATE.union(Attr::AV), attributes);
+        // Ways that it cannot take.
+        let source = path.source.map(|source| Source { mtu: 256, ..source });
+        for path in
+            [Path { source, ..path }, Path { source: None, ..path }, Path { is_global: false, ..path }]
+        {
+            modify(&Attributes { path, ..moved }).unwrap_err();
+        }
+        modify(&moved).unwrap();
+        set_state(&end.qp, QpState::Rts);
+        end.send(2, 0, 8);
+        let (head, _, class) = new.next_of_class();
+        assert_eq!(class & !3, 0x50);
+        // Who has the old address is the peer no more.
+        old.answer(end.qp.qp_num(), head.bth.psn.number(), NO_ACCESS);
+        new.answer(end.qp.qp_num(), head.bth.psn.number(), ACKNOWLEDGED);
+        end.done(2);
+        // And what it asks for from there is carried out.
+        end.receive(3, 0, 8);
+        let send = (Operation::Send, Position::Only, Extra::Nothing);
+        new.request((end.qp.qp_num(), 1), send, Headers::NONE, &[1; 8]);
+        end.done(3);
+        assert!(!old.has_packet());
+    });
+}
+
+#[test]
+fn a_drained_queue_pair_allows_its_peer_more_reads() {
+    with_hosts(|hosts| {
+        let (peer, node) = (RawPeer::new(hosts, 1), hosts[0].node());
+        for reads in [0, 1] {
+            let end = node.end(QpType::Rc);
+            let access = Access::REMOTE_READ;
+            let attributes = Attributes { access, max_dest_rd_atomic: 0, ..hosts[0].attributes(0x4001) };
+            bring_up(&end.qp, &attributes, QpState::Rts);
+            set_state(&end.qp, QpState::Sqd);
+            let change = Attributes { state: QpState::Sqd, max_dest_rd_atomic: reads, ..attributes };
+            end.qp.modify(Attr::STATE.union(Attr::MAX_DEST_RD_ATOMIC), &change).unwrap();
+            let reth = Reth { va: end.memory.addr(0), rkey: end.region.rkey, length: 8 };
+            let read = (Operation::ReadRequest, Position::Only, Extra::Nothing);
+            peer.request((end.qp.qp_num(), 1), read, Headers { reth: Some(reth), ..Headers::NONE }, &[]);
+            let is_answered = peer.next().0.bth.opcode == WireOpcode::read_response(Position::Only);
+            assert_eq!(is_answered, reads > 0);
         }
     });
 }

@@ -127,7 +127,7 @@ fn check(found: &[(Flow, Vec<u8>)], from: [&str; 2], class: u8, slot: u16, ident
     assert_eq!(found.len(), sent.len());
     let expected = Flow { interface: index("veth"), ..flow(from, class) };
     for (nth, ((flow, bytes), sent)) in found.iter().zip(&sent).enumerate() {
-        assert_eq!((*flow, flow.ecn()), (expected, class & 3));
+        assert_eq!((*flow, flow.is_marked()), (expected, class & 3 == 3));
         let (body, end) = bytes.split_at(bytes.len() - 4);
         assert!(body == sent && *end == seal(nth, identifications[nth]), "{from:?} {nth}: {end:?}");
     }

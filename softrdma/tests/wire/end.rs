@@ -54,7 +54,21 @@ pub struct End {
     mtu: Mtu,
     /// A message of its own that fails here.
     pub spoiled: Option<u64>,
+    /// The packet behind the last that it has sent.
+    sent: Psn,
+    /// That at the time when its window was halved last for congestion.
+    halved: Option<Psn>,
+    /// It has sent more since it heard of congestion.
+    sent_since: bool,
+    /// When the first packet with a mark came, and how many notifications were sent since.
+    marked: Option<u64>,
+    notifications: u64,
 }
+
+/// Nanoseconds for each congestion notification.
+const BETWEEN: u64 = 50_000;
+/// The smallest window.
+const LEAST: u32 = 2;
 
 impl End {
     pub fn new(index: usize) -> End {
@@ -76,6 +90,11 @@ impl End {
             unsure: false,
             mtu: Mtu::LEAST,
             spoiled: None,
+            sent: Psn::new(0),
+            halved: None,
+            sent_since: false,
+            marked: None,
+            notifications: 0,
         }
     }
 
@@ -96,13 +115,57 @@ impl End {
         (self.partial, self.read, self.receives) = (vec![], 0, 0);
         (self.expected, self.begun) = (receives, 0);
         (self.broken, self.spoiled, self.shadow) = (false, None, shadow);
+        (self.sent, self.halved, self.sent_since) = (sends, None, false);
+        (self.marked, self.notifications) = (None, 0);
+    }
+
+    /// A packet came with a mark of congestion.
+    pub fn mark(&mut self, peer: &End, terms: &Terms, packet: &Packet<'_>, now: u64) {
+        self.marked.get_or_insert(now);
+        self.responder.marked(now);
+        if packet.bth.opcode.operation() == Operation::ReadResponse {
+            self.slow(peer, terms, Requester::congested);
+        }
+    }
+
+    /// It hears of congestion: its window is halved, if it was not already for what was under way then.
+    pub fn slow(&mut self, peer: &End, terms: &Terms, hear: impl FnOnce(&mut Requester)) {
+        let before = self.requester.window();
+        let is_idle = self.requester.waiting() == 0;
+        hear(&mut self.requester);
+        let after = self.requester.window();
+        let half = (before / 2).max(LEAST).min(terms.window);
+        assert!(after == before || after == half, "half as many may be under way");
+        if terms.transport != Transport::Rc || self.unsure {
+            return;
+        }
+        assert!(!is_idle || !self.sent_since || after == half, "the network was not heard");
+        self.sent_since = false;
+        if after < before {
+            let again = self.halved.replace(self.sent);
+            let twice = again.is_some_and(|sent| peer.expected.is_before(sent));
+            assert!(!twice, "the window was halved twice for what was under way");
+        }
+    }
+
+    /// A congestion notification goes out.
+    pub fn check_notification(&mut self, now: u64) {
+        let first = self.marked.expect("no packet came with a mark");
+        assert!(self.notifications * BETWEEN <= now - first, "notifications are few");
+        self.notifications += 1;
     }
 
     /// Takes a packet, which the peer may have sent in this life or in one before.
-    pub fn take(&mut self, peer: &End, packet: &Packet<'_>, reliable: bool, now: u64) {
+    pub fn take(&mut self, peer: &End, terms: &Terms, packet: &Packet<'_>, now: u64) {
         if self.broken {
             return;
         }
+        if packet.bth.opcode == Opcode::CONGESTION_NOTIFICATION {
+            return self.slow(peer, terms, |requester| {
+                assert_eq!(requester.take(packet, now), Taken::Nothing);
+            });
+        }
+        let reliable = terms.transport == Transport::Rc;
         if packet.bth.opcode.operation().is_response() {
             return self.take_answer(packet, now);
         }
@@ -148,11 +211,14 @@ impl End {
         let ticket = transmit.ticket.0;
         assert!(!drains || ticket < self.begun, "nothing is begun while the queue drains");
         self.begun = self.begun.max(ticket + 1);
+        let read = transmit.head.headers.reth.filter(|_| transmit.head.bth.opcode == Opcode::READ_REQUEST);
+        let last = transmit.head.bth.psn + (read.map_or(1, |reth| terms.mtu.packets(reth.length)) - 1);
+        if !last.is_before(self.sent) {
+            (self.sent, self.sent_since) = (last.next(), true);
+        }
         if terms.transport != Transport::Rc || self.unsure || peer.broken {
             return;
         }
-        let read = transmit.head.headers.reth.filter(|_| transmit.head.bth.opcode == Opcode::READ_REQUEST);
-        let last = transmit.head.bth.psn + (read.map_or(1, |reth| terms.mtu.packets(reth.length)) - 1);
         assert!(last.ahead_of(peer.expected) < terms.window.cast_signed(), "more is under way than may be");
     }
 

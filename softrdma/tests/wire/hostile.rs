@@ -34,7 +34,10 @@ impl Input<'_> {
 
 /// A packet with a PSN near these.
 fn packet<'a>(input: &mut Input<'_>, near: Psn, payload: &'a [u8]) -> Option<Packet<'a>> {
-    let opcode = Opcode::from_byte(input.byte() % 0x30)?;
+    let opcode = match input.byte() % 0x31 {
+        0x30 => Opcode::CONGESTION_NOTIFICATION,
+        byte => Opcode::from_byte(byte)?,
+    };
     let has = |header| opcode.headers().has(header);
     let headers = Headers {
         reth: has(HeaderSet::RETH).then(|| Reth { va: 0x1000, rkey: 5, length: input.length() }),
@@ -44,6 +47,7 @@ fn packet<'a>(input: &mut Input<'_>, near: Psn, payload: &'a [u8]) -> Option<Pac
         imm: has(HeaderSet::IMM_DT).then_some(4),
         ieth: has(HeaderSet::IETH).then_some(5),
         deth: None,
+        reserved: has(HeaderSet::RESERVED),
     };
     let psn = match input.byte() {
         far @ 250.. => Psn::new(input.word().wrapping_add(u32::from(far))),
@@ -109,6 +113,9 @@ fn play(input: &mut Input<'_>) {
                 }
             }
             _ => {
+                if input.byte().is_multiple_of(8) {
+                    responder.marked(now);
+                }
                 if let Some(response) = responder.next_response() {
                     assert!(response.payload.is_none_or(|part| part.length <= mtu.bytes()));
                 }

@@ -1,5 +1,7 @@
 //! A message of the simulation: what is posted, and what must come of it.
 
+use std::sync::OnceLock;
+
 use softrdma::rules::verbs::Opcode;
 use softrdma::wire::requester::message::Message;
 
@@ -29,6 +31,11 @@ pub struct Posted {
 
 /// The memory of an end at the beginning.
 pub fn memory(end: usize) -> Vec<u8> {
+    static MADE: [OnceLock<Vec<u8>>; 2] = [const { OnceLock::new() }; 2];
+    MADE[end].get_or_init(|| make_memory(end)).clone()
+}
+
+fn make_memory(end: usize) -> Vec<u8> {
     let mut memory = vec![0; END];
     for (at, byte) in memory[CONSTANT..].iter_mut().enumerate() {
         *byte = (at * 13 + (at >> 8) * 5 + end * 101) as u8;

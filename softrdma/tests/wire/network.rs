@@ -1,4 +1,4 @@
-//! A network that loses, doubles, delays and changes packets.
+//! A network that loses, doubles, delays, marks and changes packets.
 
 use std::collections::BTreeMap;
 
@@ -16,16 +16,21 @@ pub struct Weather {
     /// How many are late, and by how many nanoseconds at most.
     pub late: u64,
     pub by: u64,
+    /// Come with a mark of congestion.
+    pub marked: u64,
     /// Changed in few bits, which the ICRC shows: lost as well.
     pub damaged: u64,
     /// Changed so that nothing shows it.
     pub changed: u64,
 }
 
+/// A packet, to which end, and whether it is marked.
+pub type Arrival = (usize, Vec<u8>, bool);
+
 /// Packets under way, by the time when they arrive and in the order in which they were sent.
 #[derive(Default)]
 pub struct Network {
-    packets: BTreeMap<(u64, u64), (usize, Vec<u8>)>,
+    packets: BTreeMap<(u64, u64), Arrival>,
     serial: u64,
     pub sent: u64,
     pub lost: u64,
@@ -51,13 +56,13 @@ impl Network {
             let late = random.per_mille(weather.late);
             let at = now + DELAY + if late { random.below(weather.by + 1) } else { 0 };
             self.serial += 1;
-            self.packets.insert((at, self.serial), (to, packet));
+            self.packets.insert((at, self.serial), (to, packet, random.per_mille(weather.marked)));
         }
     }
 
     /// Packets to these ends are gone.
     pub fn forget(&mut self, ends: [usize; 2]) {
-        self.packets.retain(|_, (to, _)| !ends.contains(to));
+        self.packets.retain(|_, (to, ..)| !ends.contains(to));
     }
 
     /// When the next packet arrives.
@@ -65,8 +70,8 @@ impl Network {
         self.packets.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// A packet that has arrived, and at which end.
-    pub fn arrived(&mut self, now: u64) -> Option<(usize, Vec<u8>)> {
+    /// A packet that has arrived.
+    pub fn arrived(&mut self, now: u64) -> Option<Arrival> {
         let entry = self.packets.first_entry()?;
         (entry.key().0 <= now).then(|| entry.remove())
     }

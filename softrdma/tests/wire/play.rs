@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use softrdma::rules::requester::Retry;
 use softrdma::rules::verbs::Status;
 use softrdma::wire::connection::Mtu;
-use softrdma::wire::opcode::Transport;
+use softrdma::wire::opcode::{Opcode, Transport};
 use softrdma::wire::packet::{Head, MAX_HEAD, Packet};
 use softrdma::wire::psn::Psn;
+use softrdma::wire::requester::Requester;
 use softrdma::wire::requester::message::Ticket;
 
 use crate::end::{End, PLACES, Terms};
@@ -26,6 +27,7 @@ pub struct Seen {
     pub unreliable: u64,
     pub changed: u64,
     pub drained: u64,
+    pub notified: u64,
     pub statuses: BTreeMap<&'static str, u64>,
 }
 
@@ -39,6 +41,7 @@ impl Seen {
         self.unreliable += other.unreliable;
         self.changed += other.changed;
         self.drained += other.drained;
+        self.notified += other.notified;
         for (status, count) in &other.statuses {
             *self.statuses.entry(status).or_default() += count;
         }
@@ -102,6 +105,7 @@ impl World {
             doubled: if calm { 0 } else { random.below(100) },
             late: random.one_of(&[0, 20, 100, 300]),
             by: random.one_of(&[3_000, 30_000, 300_000]),
+            marked: random.one_of(&[0, 0, 30, 300]),
             damaged: if calm { 0 } else { random.below(20) },
             changed: if changes { 1 + random.below(60) } else { 0 },
         };
@@ -205,7 +209,7 @@ impl World {
 
     /// Takes packets that have arrived.
     fn take(&mut self) {
-        while let Some((to, bytes)) = self.network.arrived(self.now) {
+        while let Some((to, bytes, marked)) = self.network.arrived(self.now) {
             let Some(packet) = Packet::parse(&bytes) else {
                 assert!(self.changes, "a packet that is not understood");
                 continue;
@@ -217,7 +221,11 @@ impl World {
             let pair = &mut self.pairs[to / 2];
             let [one, other] = &mut pair.ends;
             let (end, peer) = if to % 2 == 0 { (one, other) } else { (other, one) };
-            end.take(peer, &packet, pair.terms.transport == Transport::Rc, self.now);
+            let terms = &pair.terms;
+            if marked && packet.bth.opcode.is_heavy() && !end.broken {
+                end.mark(peer, terms, &packet, self.now);
+            }
+            end.take(peer, terms, &packet, self.now);
         }
     }
 
@@ -226,7 +234,8 @@ impl World {
         let random = &mut self.random;
         let pair = &mut self.pairs[index];
         let reliable = pair.terms.transport == Transport::Rc;
-        let end = &mut pair.ends[side];
+        let [one, other] = &mut pair.ends;
+        let (end, peer) = if side == 0 { (one, &*other) } else { (other, &*one) };
         if end.broken {
             return;
         }
@@ -243,7 +252,7 @@ impl World {
             end.receives += random.below(4) as u32;
         }
         if random.per_mille(5) {
-            end.requester.congested();
+            end.slow(peer, &pair.terms, Requester::congested);
         }
         let drains = &mut pair.drains[side];
         if *drains && end.requester.is_drained() {
@@ -301,6 +310,10 @@ impl World {
             if random.per_mille(30) {
                 end.responder.unsend(&response);
                 break;
+            }
+            if response.head.bth.opcode == Opcode::CONGESTION_NOTIFICATION {
+                self.seen.notified += 1;
+                end.check_notification(self.now);
             }
             let payload = match &response.payload {
                 Some(part) => {

@@ -85,6 +85,7 @@ impl Player {
             ">" => return self.send(),
             "<" => return self.take(line, executed),
             "executed" => {}
+            "marked" => self.responder.as_mut().expect("no responder").marked(self.now),
             "unsent" => self.unsend(text::number(words.at(1)) as usize),
             "gone" => {
                 let response = self.response.take().expect("a response");
@@ -120,6 +121,7 @@ impl Player {
             "drained" => {
                 return if requester.is_drained() { "drained yes" } else { "drained no" }.to_string();
             }
+            "window" => return format!("window {}", requester.window()),
             "expire" => requester.expire(self.now),
             "heard" => requester.heard(),
             "drain" => requester.set_draining(words.at(1) == "on"),
@@ -298,14 +300,14 @@ fn play_file(name: &str, scripts: &str) -> usize {
 }
 
 // rule: wire-lost-answer, wire-old-answers, wire-gap, status-of-nak, ack-retries, rnr-retries, rnr-wait
-// rule: qp-drains
+// rule: qp-drains, wire-congestion
 #[test]
 fn requester_scripts() {
     assert!(play_file("requester.txt", include_str!("scripts/requester.txt")) >= 20);
 }
 
 // rule: wire-gap, wire-duplicates, wire-acknowledge, wire-sequence, wire-packet-length, wire-write-length
-// rule: wire-unreliable-gap
+// rule: wire-unreliable-gap, wire-congestion
 #[test]
 fn responder_scripts() {
     assert!(play_file("responder.txt", include_str!("scripts/responder.txt")) >= 20);

@@ -2,7 +2,8 @@
 //!
 //! WHAT is operation, position and what is handed over (`send last immediate`, `read response first`), where
 //! requests of reads and atomic operations, and answers to the latter, need no position. An acknowledgement is
-//! `ack`, `nak sequence`, `nak invalid`, `nak access`, `nak operational`, `nak N` or `rnr CODE`.
+//! `ack`, `nak sequence`, `nak invalid`, `nak access`, `nak operational`, `nak N` or `rnr CODE`. `cnp` is a
+//! congestion notification.
 
 use softrdma::wire::opcode::{HeaderSet, Opcode, Transport};
 use softrdma::wire::packet::{Aeth, AtomicEth, Bth, Head, Headers, Reth, pad_of};
@@ -18,7 +19,8 @@ fn name(opcode: Opcode) -> String {
         .replace("atomicacknowledge only", "atomic ack")
         .replace("acknowledge only", "ack")
         .replace("compareswap only", "compare swap")
-        .replace("fetchadd only", "fetch add");
+        .replace("fetchadd only", "fetch add")
+        .replace("congestionnotification only", "cnp");
     said.replace(" nothing", "")
 }
 
@@ -119,7 +121,7 @@ pub fn packet(transport: Transport, line: &str) -> (Head, u32) {
     let wanted = words.join(" ");
     let opcode = (0..=255)
         .filter_map(Opcode::from_byte)
-        .find(|opcode| opcode.transport() == transport && name(*opcode) == wanted)
+        .find(|opcode| [transport, Transport::Cnp].contains(&opcode.transport()) && name(*opcode) == wanted)
         .unwrap_or_else(|| panic!("no packet: {wanted}"));
     let value = |name: &str| keys.iter().find(|(key, _)| *key == name).map_or(0, |(_, value)| number(value));
     if keys.iter().any(|(key, _)| *key == "syndrome") {
@@ -140,6 +142,7 @@ pub fn packet(transport: Transport, line: &str) -> (Head, u32) {
         atomic_ack: has(HeaderSet::ATOMIC_ACK_ETH).then(|| value("original")),
         imm: has(HeaderSet::IMM_DT).then(|| value("imm") as u32),
         ieth: has(HeaderSet::IETH).then(|| value("key") as u32),
+        reserved: has(HeaderSet::RESERVED),
     };
     let bth = Bth { solicited, ack_req, pad: pad_of(length as usize), ..Bth::new(opcode, 1, psn) };
     (Head { bth, headers }, length)

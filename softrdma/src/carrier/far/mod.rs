@@ -18,7 +18,7 @@ pub(crate) mod sender;
 use std::net::Ipv6Addr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use port::flow::Flow;
+use port::flow::{Flow, ecn};
 use receiver::Receiver;
 use sender::Sender;
 
@@ -27,6 +27,19 @@ use crate::wire::opcode::Transport;
 use crate::wire::packet::DEFAULT_P_KEY;
 use crate::wire::psn::Psn;
 
+/// The way to a peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Way {
+    /// Its address.
+    pub(crate) address: Ipv6Addr,
+    /// The own one that it knows.
+    pub(crate) source: Ipv6Addr,
+    /// Index of the network interface that has the own one.
+    pub(crate) interface: u32,
+    /// Traffic class, of which the bits of ECN do not count.
+    pub(crate) traffic_class: u8,
+}
+
 /// The peer of a connection, and the way to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Peer {
@@ -34,34 +47,31 @@ pub(crate) struct Peer {
     pub(crate) transport: Transport,
     /// Its queue pair.
     pub(crate) qp_num: u32,
-    /// Its address.
-    pub(crate) address: Ipv6Addr,
-    /// The own one that it knows.
-    pub(crate) source: Ipv6Addr,
-    /// Index of the network interface that has the own one.
-    pub(crate) interface: u32,
-    /// Traffic class.
-    pub(crate) traffic_class: u8,
+    /// The way to it.
+    pub(crate) way: Way,
     /// Path MTU.
     pub(crate) mtu: Mtu,
 }
 
 impl Peer {
-    /// The way of packets to it.
+    /// The way of packets to it. Those of RC say that marks of congestion are obeyed, as they are; UC sends
+    /// whatever the program posts.
     pub(crate) fn flow(&self) -> Flow {
+        let Way { address, source, interface, traffic_class } = self.way;
+        let ecn = if self.transport == Transport::Rc { ecn::CAPABLE } else { 0 };
         Flow {
-            source: self.source,
-            destination: self.address,
+            source,
+            destination: address,
             source_port: port::set::PORT,
             destination_port: port::set::PORT,
-            interface: if self.address.is_unicast_link_local() { self.interface } else { 0 },
-            traffic_class: self.traffic_class,
+            interface: if address.is_unicast_link_local() { interface } else { 0 },
+            traffic_class: traffic_class & !ecn::BITS | ecn,
         }
     }
 
     /// Whether a packet came from it.
     pub(crate) fn sent(&self, flow: &Flow) -> bool {
-        flow.source == self.address && flow.destination == self.source
+        flow.source == self.way.address && flow.destination == self.way.source
     }
 
     /// A side of the connection that begins with this PSN.

@@ -27,6 +27,9 @@ use crate::wire::packet::Packet;
 use crate::wire::responder::Responder;
 use crate::wire::responder::step::{Executed, Piece, Step};
 
+/// The largest `max_dest_rd_atomic`.
+pub(crate) const MOST_READS: u8 = 128;
+
 /// How often the queue pair is looked at anew whose queues were moved just then.
 const TRIES: u32 = 3;
 
@@ -55,7 +58,8 @@ impl Receiver {
         psn: u32,
         max_dest_rd_atomic: u8,
     ) -> Result<Self> {
-        let mut responder = Responder::new(max_dest_rd_atomic)?;
+        // As many as it may be changed to.
+        let mut responder = Responder::new(MOST_READS)?;
         responder.start(peer.connection(psn), max_dest_rd_atomic);
         let (identifications, has_heard) = (Identifications::default(), false);
         let target = Target::own(endpoint, qp_num, qp)?;

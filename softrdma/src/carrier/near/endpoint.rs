@@ -12,6 +12,7 @@ use crate::shm::addresses::{self, EVERYBODY, is_group, is_interface_local, is_lo
 use crate::shm::bounce::{CopyService, Copying, Origin, Piece, Purpose, Registered, with_keys};
 use crate::shm::folder::{Config, Folder};
 use crate::shm::keys::Keys;
+use crate::shm::numbering::Numbering;
 use crate::shm::objects::{Host, LOCK_LIMIT, Objects};
 use crate::shm::segment::Segment;
 
@@ -55,9 +56,18 @@ impl Endpoint {
     /// # Errors
     /// As those of [`Folder::open`] and [`Segment::create`].
     pub fn open(config: &Config, copying: Copying) -> Result<Self> {
+        Self::open_with(config, copying, Numbering::InOrder)
+    }
+
+    /// The same, where numbers of queue pairs and memory keys are chosen so.
+    ///
+    /// # Errors
+    /// As those of [`Endpoint::open`].
+    pub(crate) fn open_with(config: &Config, copying: Copying, numbering: Numbering) -> Result<Self> {
         // Before others see the process and find out what they may.
         let likely = copying.prepare() || config.group.is_some();
-        let segment = try_arc(Segment::create(try_arc(Folder::open(config)?)?)?)?;
+        let segment = Segment::create_with(try_arc(Folder::open(config)?)?, numbering)?;
+        let segment = try_arc(segment)?;
         let likely = likely || !segment.is_reachable();
         let objects = Objects::new(segment.clone())?;
         let keys = try_arc(Keys::new(segment.clone())?)?;

@@ -5,18 +5,22 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
-use ironverbs_os::growth::{TryPush, try_collect, try_filled};
+use ironverbs_os::growth::{TryFill, TryPush, try_collect, try_filled};
 use queue_lock::single_threaded;
 
 use super::pin::{InUse, changes, count_change, enter, in_use};
 use super::{
     CHUNK, CHUNKS, DIRECTORY, ENTRY, ENTRY_WORDS, Entry, GRACE, Lookup, MAX_KEYS, PATIENCE_WITH_PEERS, PINS,
-    ROOT, Table, USERS, pack, publish, read,
+    ROOT, Table, USERS, made_as, pack, publish, read,
 };
 use crate::shm::error::{Error, Result};
 use crate::shm::lock::{Liveness, Owner, PATIENCE};
+use crate::shm::numbering;
 use crate::shm::sealed;
 use crate::shm::segment::Segment;
+
+/// Indices that rest before one is used again.
+const RESTING: usize = 64;
 
 /// What the owner knows of an index.
 #[derive(Debug, Clone, Copy, Default)]
@@ -49,9 +53,9 @@ fn private_chunk() -> Result<Box<[AtomicU64]>> {
 pub(super) struct Records {
     /// Offsets of the chunks: the directory as the owner knows it, whatever a peer writes there.
     pub(super) chunks: Vec<u64>,
-    /// By index; index 0 is there and never used.
+    /// By index as they were made; index 0 is there and never used.
     entries: Vec<Record>,
-    /// Indices to use again, the longest unused first.
+    /// Indices to use again, the longest unused first; where they are chosen at random, all that nobody has.
     pub(super) free: VecDeque<u32>,
 }
 
@@ -69,6 +73,12 @@ impl Keys {
         self.records.lock().unwrap_or_else(|e| e.into_inner())
     }
 
+    /// As which index a key was made, and the other way round.
+    fn made_as(&self, index: u32) -> u32 {
+        made_as(index, self.segment.first_chunk())
+    }
+
+    /// Writes the entry of an index as it was made.
     fn write(&self, records: &mut Records, index: u32, content: [u64; 6]) -> Result<()> {
         if !self.segment.is_mine() {
             return Err(Error::Forked);
@@ -77,7 +87,7 @@ impl Keys {
         let words = ENTRY_WORDS;
         let shared = self.segment.memory().words(chunk + ENTRY * u64::from(index % CHUNK), words)?;
         // Made when its first entry was added.
-        let private = self.private[(index / CHUNK) as usize].get().ok_or(Error::OutOfBounds)?;
+        let private = self.private_place(index / CHUNK).get().ok_or(Error::OutOfBounds)?;
         let private = &private[(index % CHUNK) as usize * words..][..words];
         let sequence = &mut records.entries.get_mut(index as usize).ok_or(Error::OutOfBounds)?.sequence;
         *sequence = sequence.wrapping_add(2);
@@ -159,42 +169,82 @@ impl Keys {
         Some(entry)
     }
 
-    /// Adds an entry; answers its key. Errors: [`Error::NoMemory`].
+    /// The private copy of a chunk as it was made.
+    fn private_place(&self, chunk: u32) -> &OnceLock<Box<[AtomicU64]>> {
+        &self.private[(self.made_as(chunk * CHUNK) / CHUNK) as usize]
+    }
+
+    /// Makes the chunk behind the last one.
+    fn make_chunk(&self, records: &mut Records) -> Result<()> {
+        let chunk = records.chunks.len() as u32;
+        if chunk == CHUNKS {
+            return Err(Error::NoMemory);
+        }
+        records.chunks.try_reserve(1)?;
+        let private = self.private_place(chunk);
+        if private.get().is_none() {
+            let _ = private.set(private_chunk()?);
+        }
+        if let Some(sealed) = self.segment.sealed() {
+            sealed.grow(sealed::KEYS + ENTRY * u64::from((chunk + 1) * CHUNK))?;
+        }
+        let offset = self.segment.alloc(ENTRY * u64::from(CHUNK), 64)?.offset;
+        let at = self.table + DIRECTORY + 8 * u64::from(self.made_as(chunk * CHUNK) / CHUNK);
+        self.segment.memory().u64(at)?.store(offset, Ordering::Release);
+        records.chunks.push_reserved(offset);
+        Ok(())
+    }
+
+    /// The index behind the last one, or the one that nobody had for longest.
+    fn next(&self, records: &mut Records) -> Result<u32> {
+        // While there are fresh indices, used ones rest, so that an old key stays useless for longer.
+        if records.free.len() >= RESTING || records.entries.len() as u32 >= MAX_KEYS {
+            return records.free.pop_front().ok_or(Error::NoMemory);
+        }
+        let index = records.entries.len() as u32;
+        records.entries.try_reserve(1)?;
+        // For the day when all are free.
+        let used = records.entries.len() + 1 - records.free.len();
+        records.free.try_reserve(used)?;
+        if (index / CHUNK) as usize == records.chunks.len() {
+            self.make_chunk(records)?;
+        }
+        records.entries.push_reserved(Record::default());
+        Ok(index)
+    }
+
+    /// A random one of those that nobody had for long.
+    fn any(&self, records: &mut Records) -> Result<u32> {
+        if records.free.len() <= RESTING && records.chunks.len() < CHUNKS as usize {
+            let first = records.chunks.len() as u32 * CHUNK;
+            let (most, resting) = ((first + CHUNK) as usize, records.free.len());
+            records.entries.try_fill(most, Record::default)?;
+            records.free.try_reserve(most - resting)?;
+            self.make_chunk(records)?;
+            (first..first + CHUNK)
+                .filter(|index| *index != 0 && ![0, MAX_KEYS - 1].contains(&self.made_as(*index)))
+                .for_each(|index| records.free.push_reserved(index));
+            // Those of before rest behind them.
+            records.free.rotate_left(resting);
+        }
+        let rested = records.free.len().saturating_sub(RESTING).max(1);
+        let chosen = numbering::below(rested as u32)?;
+        records.free.swap_remove_front(chosen as usize).ok_or(Error::NoMemory)
+    }
+
+    /// Adds an entry; answers its key. Errors: [`Error::NoMemory`]; [`Error::Os`] where the system has no
+    /// random numbers.
     pub fn add(&self, entry: &Entry) -> Result<u32> {
         let mut records = self.records();
-        // While there are fresh indices, used ones rest, so that an old key stays useless for longer.
-        let index = match records.free.len() {
-            0..64 if (records.entries.len() as u32) < MAX_KEYS => {
-                let index = records.entries.len() as u32;
-                let chunk = index / CHUNK;
-                records.entries.try_reserve(1)?;
-                // For the day when all are free.
-                let used = records.entries.len() + 1 - records.free.len();
-                records.free.try_reserve(used)?;
-                if chunk as usize == records.chunks.len() {
-                    records.chunks.try_reserve(1)?;
-                    let private = &self.private[chunk as usize];
-                    if private.get().is_none() {
-                        let _ = private.set(private_chunk()?);
-                    }
-                    if let Some(sealed) = self.segment.sealed() {
-                        sealed.grow(sealed::KEYS + ENTRY * u64::from((chunk + 1) * CHUNK))?;
-                    }
-                    let offset = self.segment.alloc(ENTRY * u64::from(CHUNK), 64)?.offset;
-                    let at = self.table + DIRECTORY + 8 * u64::from(chunk);
-                    self.segment.memory().u64(at)?.store(offset, Ordering::Release);
-                    records.chunks.push_reserved(offset);
-                }
-                records.entries.push_reserved(Record::default());
-                index
-            }
-            _ => records.free.pop_front().ok_or(Error::NoMemory)?,
-        };
+        let is_random = self.segment.numbering().is_random();
+        // Another one than the last.
+        let step = if is_random { 1 + numbering::below(0xff)? as u8 } else { 1 };
+        let index = if is_random { self.any(&mut records)? } else { self.next(&mut records)? };
         let record = &mut records.entries[index as usize];
-        *record = Record { key8: record.key8.wrapping_add(1), used: true, ..*record };
+        *record = Record { key8: record.key8.wrapping_add(step), used: true, ..*record };
         let key8 = record.key8;
         self.write(&mut records, index, pack(entry, key8))?;
-        Ok(index << 8 | u32::from(key8))
+        Ok(self.made_as(index) << 8 | u32::from(key8))
     }
 
     /// Changes the entry of `key`, which from now on has the 8 bits `key8`: binding and invalidating a window.
@@ -202,15 +252,17 @@ impl Keys {
     /// [`Error::OutOfBounds`] when there is no such key.
     pub fn change(&self, key: u32, key8: u8, entry: &Entry) -> Result<u32> {
         let mut records = self.records();
-        Self::check(&records, key)?;
-        records.entries[(key >> 8) as usize].key8 = key8;
-        self.write(&mut records, key >> 8, pack(entry, key8))?;
+        let index = self.check(&records, key)?;
+        records.entries[index as usize].key8 = key8;
+        self.write(&mut records, index, pack(entry, key8))?;
         Ok(key & !0xff | u32::from(key8))
     }
 
-    fn check(records: &Records, key: u32) -> Result<()> {
-        let known = records.entries.get((key >> 8) as usize).is_some_and(|b| b.used && b.key8 == key as u8);
-        if known { Ok(()) } else { Err(Error::OutOfBounds) }
+    /// As which index a key was made, if there is such a key.
+    fn check(&self, records: &Records, key: u32) -> Result<u32> {
+        let index = self.made_as(key >> 8);
+        let known = records.entries.get(index as usize).is_some_and(|b| b.used && b.key8 == key as u8);
+        if known { Ok(index) } else { Err(Error::OutOfBounds) }
     }
 
     /// Removes a key and waits until no thread of this process and no living other one uses it any more, at
@@ -219,9 +271,9 @@ impl Keys {
     /// there is no such key.
     pub fn remove(&self, key: u32, liveness: &impl Liveness, limit: Duration) -> Result<bool> {
         let mut records = self.records();
-        Self::check(&records, key)?;
-        self.write(&mut records, key >> 8, [0; 6])?;
-        let record = &mut records.entries[(key >> 8) as usize];
+        let index = self.check(&records, key)?;
+        self.write(&mut records, index, [0; 6])?;
+        let record = &mut records.entries[index as usize];
         *record = Record { used: false, pending: true, ..*record };
         drop(records);
         self.wait_unused(key, liveness, limit)
@@ -270,12 +322,13 @@ impl Keys {
     /// The index of a removed key may be used again.
     fn retire(&self, key: u32) {
         let mut records = self.records();
-        if let Some(record) = records.entries.get_mut((key >> 8) as usize)
+        let index = self.made_as(key >> 8);
+        if let Some(record) = records.entries.get_mut(index as usize)
             && record.pending
             && record.key8 == key as u8
         {
             record.pending = false;
-            records.free.push_reserved(key >> 8);
+            records.free.push_reserved(index);
         }
     }
 

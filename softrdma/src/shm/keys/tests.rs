@@ -5,6 +5,7 @@ use std::time::Instant;
 use softrdma_testing::thread::{asleep, until};
 
 use crate::shm::error::Error;
+use crate::shm::numbering::Numbering;
 
 use super::*;
 use std::sync::atomic::AtomicBool;
@@ -306,4 +307,67 @@ fn removal_ends_when_the_pin_does() {
         assert!(!remover.is_finished());
         drop(held);
     });
+}
+
+#[test]
+fn keys_at_random_are_found_by_all_and_say_nothing_of_each_other() {
+    let dir = TestDir::new("keys");
+    let makers: Vec<_> = (0..4)
+        .map(|_| {
+            let made = Segment::create_with(dir.folder(), Numbering::AtRandom).unwrap();
+            let segment = Arc::new(made);
+            let keys = Keys::new(segment.clone()).unwrap();
+            (segment, keys)
+        })
+        .collect();
+    let first = |(_, keys): &(_, Keys)| keys.add(&entry(0)).unwrap() >> 8;
+    // Which chunk it is, the place there, and the 8 bits: none is the same each time.
+    let chunks: Vec<u32> = makers.iter().map(|maker| first(maker) / CHUNK).collect();
+    assert!(chunks.iter().any(|chunk| *chunk != chunks[0]));
+    let (me, keys) = &makers[0];
+    let peer = Peer::open(me.folder(), me.owner().slot()).unwrap();
+    let all: Vec<u32> = (0..5000).map(|n| keys.add(&entry(n)).unwrap()).collect();
+    peer.refresh().unwrap();
+    assert!(!all.is_sorted_by_key(|key| key >> 8) && all.iter().any(|key| *key as u8 != all[0] as u8));
+    for (n, key) in (0..).zip(&all) {
+        assert_eq!(keys.local(*key), Some(entry(n)));
+        assert_eq!(Table::shared(me).lookup(*key), Ok(entry(n)));
+        assert_eq!(Table::of(&peer).lookup(*key), Ok(entry(n)));
+        assert_eq!((key >> 8 == 0, key >> 8 == MAX_KEYS - 1), (false, false));
+        for bit in 0..8 {
+            assert_eq!(Table::of(&peer).lookup(key ^ 1 << bit), Err(Lookup::NoKey));
+        }
+    }
+    // A change, and an end, are those of this key alone.
+    keys.change(all[2], all[2] as u8 ^ 1, &entry(7)).unwrap();
+    assert_eq!(Table::of(&peer).lookup(all[2] ^ 1), Ok(entry(7)));
+    keys.remove(all[1], &**me, NOW).unwrap();
+    assert_eq!((keys.local(all[1]), keys.local(all[0])), (None, Some(entry(0))));
+    assert_eq!(Table::of(&peer).lookup(all[1]), Err(Lookup::NoKey));
+    // Who was removed rests, and does not come back as it was.
+    for n in 0..1000 {
+        let key = keys.add(&entry(n)).unwrap();
+        assert_ne!(key, all[1]);
+        keys.remove(key, &**me, NOW).unwrap();
+        assert_eq!(keys.local(key), None);
+    }
+}
+
+#[test]
+fn an_index_that_is_used_again_at_random_has_another_key() {
+    let dir = TestDir::new("keys");
+    let me = Arc::new(Segment::create_with(dir.folder(), Numbering::AtRandom).unwrap());
+    let keys = Keys::new(me.clone()).unwrap();
+    let mut last = std::collections::HashMap::new();
+    let mut again = 0;
+    // As many as make all of them pass several times.
+    for n in 0..20_000 {
+        let key = keys.add(&entry(n)).unwrap();
+        again += u32::from(last.insert(key >> 8, key).is_some_and(|before| {
+            assert_ne!(before, key);
+            true
+        }));
+        keys.remove(key, &*me, NOW).unwrap();
+    }
+    assert!(again > 10_000);
 }

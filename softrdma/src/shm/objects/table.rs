@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use ironverbs_os::growth::{TryInsert, TryPush, try_room};
+use ironverbs_os::growth::{TryFill, TryInsert, TryPush, try_room};
 
 use super::host::Host;
 use super::layout::*;
@@ -15,10 +15,14 @@ use crate::queues::shared::{ATTRIBUTES, CqWord, Memory as _, Object, QpWord, Srq
 use crate::shm::error::{Error, Result};
 use crate::shm::lock::{Liveness, Lock, Owner};
 use crate::shm::memory::Memory as Mapping;
+use crate::shm::numbering::{self, Numbering};
 use crate::shm::segment::{Block, Segment};
 
 /// Indices that rest before one is used again.
 pub(super) const RESTING: usize = 128;
+
+/// Random indices that are tried, of which one is free where half of all are, but once in 2^64.
+const GUESSES: u32 = 64;
 
 /// The owner's records of its objects.
 #[derive(Debug)]
@@ -56,7 +60,8 @@ const MOST_HELD: usize = 128;
 #[derive(Debug, Default)]
 struct Kind {
     directory: u64,
-    /// Offsets of the chunks: the directory as the owner knows it, whatever a peer writes there.
+    /// Offsets of the chunks, 0 where there is none: the directory as the owner knows it, whatever a peer
+    /// writes there.
     chunks: Vec<u64>,
     /// Per index the last generation and, as long as it is not given back, its ring.
     entries: Vec<(u64, Option<Block>)>,
@@ -68,7 +73,8 @@ struct Kind {
 
 impl Kind {
     fn entry(&self, index: u32) -> Option<u64> {
-        Some(self.chunks.get((index / CHUNK) as usize)? + ENTRY * u64::from(index % CHUNK))
+        let chunk = self.chunks.get((index / CHUNK) as usize).filter(|chunk| **chunk != 0)?;
+        Some(chunk + ENTRY * u64::from(index % CHUNK))
     }
 
     fn body(&self, index: u32) -> Option<u64> {
@@ -105,14 +111,18 @@ impl Objects {
         let ring = self.segment.alloc(8 * words, 64)?;
         let mut table = self.kind(kind(like).0);
         let most = if matches!(like, Object::Cq(_)) { MAX_OBJECTS } else { MAX_NUMBERED };
-        let index = match self.pick(&mut table, most) {
+        let picked = match (like, self.segment.numbering()) {
+            (Object::Qp(_), Numbering::AtRandom) => self.pick_any(&mut table, most),
+            _ => self.pick(&mut table, most),
+        };
+        let index = match picked {
             Ok(index) => index,
             Err(e) => {
                 self.segment.free(ring);
                 return Err(e);
             }
         };
-        let entry = table.chunks[(index / CHUNK) as usize] + ENTRY * u64::from(index % CHUNK);
+        let entry = table.entry(index).ok_or(Error::OutOfBounds)?;
         let store = |word: u64, value: u64| -> Result<()> {
             self.segment.memory().u64(entry + word)?.store(value, Ordering::Release);
             Ok(())
@@ -146,15 +156,42 @@ impl Objects {
         // For the day when all are free.
         let used = table.entries.len() + 1 - table.free.len();
         table.free.try_reserve(used)?;
-        if index.is_multiple_of(CHUNK) {
-            table.chunks.try_reserve(1)?;
-            let chunk = self.segment.alloc(ENTRY * u64::from(CHUNK), 128)?.offset;
-            let at = table.directory + 8 * u64::from(index / CHUNK);
-            self.segment.memory().u64(at)?.store(chunk, Ordering::Release);
-            table.chunks.push_reserved(chunk);
-        }
+        self.make_chunk(table, index / CHUNK)?;
         table.entries.push_reserved((0, None));
         Ok(index)
+    }
+
+    /// Any index that nobody has or had lately.
+    fn pick_any(&self, table: &mut Kind, most: u32) -> Result<u32> {
+        table.entries.try_fill(most as usize, || (0, None))?;
+        // For the day when all are free.
+        table.free.try_reserve(most as usize - table.free.len())?;
+        let is_free = |index: &u32| table.entries[*index as usize].1.is_none() && !table.free.contains(index);
+        let first = numbering::below(most)?;
+        // Where nearly all are taken, the next free one.
+        let mut guesses = (0..GUESSES).filter_map(|_| numbering::below(most).ok());
+        let found = guesses.find(is_free).or_else(|| (first..most).chain(0..first).find(is_free));
+        let index = match found {
+            Some(index) => index,
+            None => table.free.pop_front().ok_or(Error::NoMemory)?,
+        };
+        self.make_chunk(table, index / CHUNK)?;
+        if table.free.len() > RESTING {
+            table.free.pop_front();
+        }
+        Ok(index)
+    }
+
+    /// Makes a chunk of entries, unless it is there.
+    fn make_chunk(&self, table: &mut Kind, chunk: u32) -> Result<()> {
+        table.chunks.try_fill(chunk as usize + 1, || 0)?;
+        if table.chunks[chunk as usize] == 0 {
+            let made = self.segment.alloc(ENTRY * u64::from(CHUNK), 128)?.offset;
+            let at = table.directory + 8 * u64::from(chunk);
+            self.segment.memory().u64(at)?.store(made, Ordering::Release);
+            table.chunks[chunk as usize] = made;
+        }
+        Ok(())
     }
 
     /// Gives a queue another ring of `capacity` entries of `words` words. `fill` copies what is to stay into
@@ -172,10 +209,9 @@ impl Objects {
     ) -> Result<()> {
         let (which, index) = kind(object);
         let mut table = self.kind(which);
-        let chunk = *table.chunks.get((index / CHUNK) as usize).ok_or(Error::OutOfBounds)?;
+        let (memory, entry) = (self.segment.memory(), table.entry(index).ok_or(Error::OutOfBounds)?);
         let slot = table.entries.get_mut(index as usize).ok_or(Error::OutOfBounds)?;
         let before = slot.1.ok_or(Error::OutOfBounds)?;
-        let (memory, entry) = (self.segment.memory(), chunk + ENTRY * u64::from(index % CHUNK));
         let word = |at: u64| memory.u64(entry + at);
         let shape = Shape { capacity, receive_words: words, bell: None, alert: None };
         let ring = self.segment.alloc(8 * shape.words(object).ok_or(Error::OutOfBounds)?, 64)?;
@@ -394,9 +430,9 @@ impl Objects {
     pub fn set_alert(&self, object: Object, alert: u32) -> Result<()> {
         let (which, index) = kind(object);
         let table = self.kind(which);
-        let chunk = *table.chunks.get((index / CHUNK) as usize).ok_or(Error::OutOfBounds)?;
+        let entry = table.entry(index).ok_or(Error::OutOfBounds)?;
         let known = table.entries.get(index as usize).is_some_and(|entry| entry.0 & 1 == 1);
-        let word = self.segment.memory().u64(chunk + ENTRY * u64::from(index % CHUNK) + BELLS)?;
+        let word = self.segment.memory().u64(entry + BELLS)?;
         if !known {
             return Err(Error::OutOfBounds);
         }
@@ -424,13 +460,12 @@ impl Objects {
         }
         let (which, index) = kind(object);
         let mut table = self.kind(which);
-        let chunk = *table.chunks.get((index / CHUNK) as usize).ok_or(Error::OutOfBounds)?;
+        let entry = table.entry(index).ok_or(Error::OutOfBounds)?;
         let slot = table.entries.get_mut(index as usize).ok_or(Error::OutOfBounds)?;
         if slot.0 & 1 == 0 {
             return Err(Error::OutOfBounds);
         }
         slot.0 += 1;
-        let entry = chunk + ENTRY * u64::from(index % CHUNK);
         self.segment.memory().u64(entry + GENERATION)?.store(slot.0, Ordering::Release);
         Ok(())
     }

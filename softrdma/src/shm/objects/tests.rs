@@ -24,6 +24,7 @@ use crate::rules::verbs::WcOpcode;
 use crate::shm::bell::Bell;
 use crate::shm::error::Error;
 use crate::shm::memory::Memory as Mapping;
+use crate::shm::numbering::Numbering;
 use crate::shm::segment::{Peer, Segment};
 use crate::shm::testing::{TestDir, in_child};
 
@@ -531,4 +532,42 @@ fn however_often_a_queue_was_moved_it_is_not_being_moved() {
     let most = (MOVING - MOVE) | 7;
     assert_eq!(moved(most), 7);
     assert_eq!(moved(7), MOVE | 7);
+}
+
+#[test]
+fn queue_pairs_at_random_are_found_by_all_and_say_nothing_of_each_other() {
+    let dir = TestDir::new("objects");
+    let me = Arc::new(Segment::create_with(dir.folder(), Numbering::AtRandom).unwrap());
+    let other = Arc::new(Segment::create(dir.folder()).unwrap());
+    let objects = Objects::new(me.clone()).unwrap();
+    let peer = Arc::new(Peer::open(me.folder(), me.owner().slot()).unwrap());
+    let peer = Host::of_peer(other, peer);
+    let empty = Shape { capacity: 0, ..SHAPE };
+    let index = |object| match object {
+        Object::Qp(index) => index,
+        other => panic!("{other:?}"),
+    };
+    let make = || objects.create(Object::Qp(0), empty);
+    let some: Vec<u32> = (0..64).map(|_| index(make().unwrap())).collect();
+    assert!(!some.is_sorted() && some.iter().all(|index| *index < MAX_NUMBERED));
+    assert!(some.iter().all(|index| peer.exists(Object::Qp(*index))));
+    assert_eq!((0..MAX_NUMBERED).filter(|index| peer.exists(Object::Qp(*index))).count(), some.len());
+    // One that ends rests.
+    objects.destroy(Object::Qp(some[5])).unwrap();
+    assert!(!peer.exists(Object::Qp(some[5])));
+    // All that there can be, each once, those that rested too.
+    let mut all = some.clone();
+    all.swap_remove(5);
+    while let Ok(made) = make() {
+        let is_last = all.len() + 1 == MAX_NUMBERED as usize;
+        assert!(index(made) != some[5] || is_last);
+        all.push(index(made));
+    }
+    all.sort_unstable();
+    assert!(all.into_iter().eq(0..MAX_NUMBERED));
+    objects.destroy(Object::Qp(77)).unwrap();
+    assert_eq!(make(), Ok(Object::Qp(77)));
+    // The others are named by nobody on another host.
+    assert_eq!(objects.create(Object::Srq(0), SHAPE), Ok(Object::Srq(0)));
+    assert_eq!(objects.create(Object::Cq(0), SHAPE), Ok(Object::Cq(0)));
 }

@@ -35,6 +35,7 @@ fn headers(opcode: Opcode, numbers: [u64; 4], small: u32, byte: u8) -> Headers {
         atomic_ack: has(HeaderSet::ATOMIC_ACK_ETH).then_some(original),
         imm: has(HeaderSet::IMM_DT).then_some(small),
         ieth: has(HeaderSet::IETH).then_some(small),
+        reserved: has(HeaderSet::RESERVED),
     }
 }
 
@@ -78,6 +79,9 @@ fn look(bytes: &[u8]) {
     }
     if packet.bth.opcode.transport() == Transport::Ud {
         plain[RESERVED_OF_DETH] = 0;
+    }
+    if packet.bth.opcode == Opcode::CONGESTION_NOTIFICATION {
+        plain[BTH_BYTES..].fill(0);
     }
     let pad = plain.len() - usize::from(packet.bth.pad);
     plain[pad..].fill(0);
@@ -195,4 +199,15 @@ fn pad_fills_a_word() {
     assert_eq!([0, 1, 2, 3, 4, 5, 4095, 4096].map(pad_of), [0, 3, 2, 1, 0, 3, 1, 0]);
     let longest = opcodes().into_iter().map(|opcode| BTH_BYTES + opcode.headers().bytes()).max();
     assert_eq!(longest, Some(MAX_HEAD));
+}
+
+#[test]
+fn a_congestion_notification_is_as_adapters_send_it() {
+    // Of a ConnectX-4 Lx, without its ICRC.
+    let mut sent = vec![0x81, 0, 0xff, 0xff, 0x40, 0, 1, 0x18, 0, 0, 0, 0];
+    sent.resize(28, 0);
+    let packet = Packet::parse(&sent).unwrap();
+    assert_eq!((packet.bth, packet.payload), (Bth::notification(0x118), &[][..]));
+    assert_eq!(written(&packet.head(), &[]), sent);
+    assert_eq!(Packet::parse(&sent[..24]), None);
 }

@@ -9,7 +9,7 @@ use super::{Requester, is_answered};
 use crate::rules::requester::RNR_FOR_EVER;
 use crate::rules::timers::rnr_timer;
 use crate::rules::verbs::Status;
-use crate::wire::opcode::{Operation, Transport};
+use crate::wire::opcode::{Opcode, Operation, Transport};
 use crate::wire::packet::Packet;
 
 /// What an AETH's syndrome says (IBA vol. 1 §9.7.5.2).
@@ -43,6 +43,10 @@ impl Requester {
     /// Takes a packet from the peer. One that is no answer to a packet under way changes nothing.
     pub fn take(&mut self, packet: &Packet<'_>, now: u64) -> Taken {
         let opcode = packet.bth.opcode;
+        if opcode == Opcode::CONGESTION_NOTIFICATION {
+            self.congested();
+            return Taken::Nothing;
+        }
         let reliable = self.connection.transport == Transport::Rc && opcode.transport() == Transport::Rc;
         if !reliable || self.is_failed() {
             return Taken::Nothing;
@@ -96,7 +100,7 @@ impl Requester {
     /// The receiver was not ready for the oldest packet.
     fn not_ready(&mut self, code: u8, syndrome: u8, now: u64) {
         // An answer: the peer lives, so missing answers count from the start.
-        (self.retries, self.probes) = (0, false);
+        (self.retries, self.forgiven, self.probes) = (0, 0, false);
         // rule: rnr-retries, rnr-for-ever
         if self.retry.rnr_retry < RNR_FOR_EVER && self.rnr_retries >= self.retry.rnr_retry {
             return self.fail_oldest(Status::RnrRetryExcErr, u32::from(syndrome));
@@ -141,7 +145,8 @@ impl Requester {
         self.finish();
         self.follow_cursor();
         self.since = now;
-        (self.retries, self.rnr_retries, self.probes, self.waits_until) = (0, 0, false, None);
+        (self.retries, self.forgiven, self.rnr_retries) = (0, 0, 0);
+        (self.probes, self.waits_until) = (false, None);
     }
 
     /// The first packet that is missing of the oldest answer to a read or atomic operation.

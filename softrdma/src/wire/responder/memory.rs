@@ -83,8 +83,14 @@ impl Memory {
     /// Forgets all, and keeps so many from now on, at most as many as it can.
     pub fn start(&mut self, kept: u8) {
         self.records.fill(None);
-        self.kept = u64::from(kept).min(self.records.len() as u64);
+        self.keep(kept);
         (self.tail, self.waiting) = (0, 0);
+    }
+
+    /// Keeps so many from now on, at most as many as it can.
+    pub fn keep(&mut self, kept: u8) {
+        self.kept = u64::from(kept).min(self.records.len() as u64);
+        self.waiting = self.waiting.max(self.oldest());
     }
 
     /// Whether one more may be asked for: none is kept where the queue pair has no such resources, and the

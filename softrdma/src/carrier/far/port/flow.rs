@@ -6,6 +6,16 @@ use std::net::Ipv6Addr;
 /// The loopback interface has this index in each network namespace.
 pub(super) const LOOPBACK: u32 = 1;
 
+/// Explicit congestion notification, in the lower two bits of a traffic class (RFC 3168).
+pub mod ecn {
+    /// The bits.
+    pub const BITS: u8 = 3;
+    /// Marks are obeyed: ECT(0).
+    pub const CAPABLE: u8 = 2;
+    /// The mark: CE.
+    pub const CONGESTION: u8 = 3;
+}
+
 /// From where to where a packet goes. IPv4 addresses are mapped (`::ffff:a.b.c.d`), as in GIDs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flow {
@@ -31,10 +41,10 @@ impl Flow {
         self.destination.to_ipv4_mapped().is_some()
     }
 
-    /// The ECN bits: 0 not capable, 1 and 2 capable, 3 congestion experienced.
+    /// Whether it came with a mark of congestion.
     #[must_use]
-    pub fn ecn(&self) -> u8 {
-        self.traffic_class & 3
+    pub fn is_marked(&self) -> bool {
+        self.traffic_class & ecn::BITS == ecn::CONGESTION
     }
 }
 
