@@ -3,11 +3,13 @@
 //! Locks are taken in this order: the sending side's, the receiving side's, those in shared memory, what
 //! packets leave by.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ironverbs_os::growth::try_box;
 
 use super::QueuePair;
+use super::acknowledgement::Later;
 use super::qp_attributes::Attributes;
 use super::send::SendSide;
 use crate::carrier::far::network::{BURST, Network};
@@ -239,6 +241,8 @@ impl QueuePair {
         let (endpoint, now) = (&self.device().endpoint, self.device().now());
         far.is_held_up = false;
         let Some(mut transmit) = far.requester.next(now) else { return };
+        // Locked before the burst.
+        let mut behind = far.takes_behind().then(|| self.arrivals.lock());
         let mut burst = network.burst(&far.peer.flow());
         let mut loaded = [transmit; BURST];
         let mut count = 0;
@@ -255,7 +259,13 @@ impl QueuePair {
             }
             let next = far.requester.next(now);
             if burst.is_full() || next.is_none() {
-                if let Some(unsent) = loaded[..count].get(burst.launch()) {
+                let behind = behind.as_mut().and_then(|arrivals| arrivals.as_mut()).filter(|_| count == 1);
+                let mut answer = behind.map(|receiver| (self.acknowledge_behind(&mut burst, receiver), receiver));
+                let sent = burst.launch();
+                if let Some((Some(response), receiver)) = answer.as_mut().filter(|_| sent <= count) {
+                    receiver.responder.unsend(response);
+                }
+                if let Some(unsent) = loaded[..count].get(sent) {
                     far.requester.unsend(unsent);
                     far.is_held_up = true;
                     return;
@@ -340,9 +350,9 @@ impl QueuePair {
     }
 
     /// After packets came: answers them, ends what they ended, and sends what they made room for. Whether
-    /// answers are left.
-    pub(super) fn settle_arrivals(&self) -> bool {
-        let more = self.answer();
+    /// answers are left. A lone acknowledgement may wait for `later`.
+    pub(super) fn settle_arrivals(self: &Arc<Self>, later: Option<&Later>) -> bool {
+        let more = !self.answers_later(later) && self.answer();
         let has_heard = self.arrivals.lock().as_mut().is_some_and(|receiver| receiver.take_heard());
         // Where the program keeps it, those that look after what waits come back to it.
         let Some(mut side) = self.send_side_soon() else { return more };

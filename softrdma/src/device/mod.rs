@@ -86,6 +86,7 @@
 //! # }
 //! ```
 
+mod acknowledgement;
 mod channel;
 mod comp_counter;
 mod completion;
@@ -364,6 +365,7 @@ impl Device {
     /// wherever the program was, in the C library's allocator or here with a lock. False where that is in the
     /// way.
     pub fn leave_if(&self, are_at_rest: impl FnOnce() -> bool) -> bool {
+        self.send_acknowledgements_now();
         self.is_mine()
             && self.retries.stop()
             && self.endpoint.stop_helping_in_time()

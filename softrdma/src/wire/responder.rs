@@ -362,6 +362,12 @@ impl Responder {
         }
     }
 
+    /// Whether an acknowledgement waits to be sent, a positive one, and nothing else does.
+    #[must_use]
+    pub fn has_lone_acknowledgement(&self) -> bool {
+        self.answer.is_some_and(|answer| answer.syndrome == syndrome::ACKNOWLEDGED) && !self.memory.waits()
+    }
+
     /// There was no room for a packet after all, which is sent later. Of several the last comes first.
     pub fn unsend(&mut self, response: &Response) {
         let Bth { opcode, psn, .. } = response.head.bth;

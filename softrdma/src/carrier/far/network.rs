@@ -77,6 +77,16 @@ impl Network {
         Burst { port: &self.port, outgoing, flow: *flow, count: 0 }
     }
 
+    /// The same where no other burst is made just now.
+    pub(crate) fn try_burst(&self, flow: &Flow) -> Option<Burst<'_>> {
+        let outgoing = match self.outgoing.try_lock() {
+            Ok(outgoing) => outgoing,
+            Err(TryLockError::Poisoned(outgoing)) => outgoing.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(Burst { port: &self.port, outgoing, flow: *flow, count: 0 })
+    }
+
     /// Tells the packets that have come; whether there may be more. `None` where another thread does so just
     /// now. Those that are damaged are dropped.
     pub(crate) fn receive(&self, mut tell: impl FnMut(&Flow, &Packet<'_>, u16)) -> Option<bool> {
