@@ -133,7 +133,11 @@ impl QueuePair {
     }
 
     /// Puts the acknowledgement that waits, and nothing else does, into a burst of one packet.
-    pub(super) fn acknowledge_behind(&self, burst: &mut Burst<'_>, receiver: &mut Receiver) -> Option<Response> {
+    pub(super) fn acknowledge_behind(
+        &self,
+        burst: &mut Burst<'_>,
+        receiver: &mut Receiver,
+    ) -> Option<Response> {
         if !receiver.responder.has_lone_acknowledgement() || burst.is_full() {
             return None;
         }
@@ -144,7 +148,8 @@ impl QueuePair {
 
     /// Acknowledges what has come, where nobody has the locks of it.
     fn answer_now(&self) {
-        let (Some(mut arrivals), Some(network)) = (self.arrivals.try_lock(), self.device().network_way()) else {
+        let (Some(mut arrivals), Some(network)) = (self.arrivals.try_lock(), self.device().network_way())
+        else {
             return;
         };
         let Some(receiver) = arrivals.as_mut() else { return };

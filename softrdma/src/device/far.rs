@@ -260,7 +260,8 @@ impl QueuePair {
             let next = far.requester.next(now);
             if burst.is_full() || next.is_none() {
                 let behind = behind.as_mut().and_then(|arrivals| arrivals.as_mut()).filter(|_| count == 1);
-                let mut answer = behind.map(|receiver| (self.acknowledge_behind(&mut burst, receiver), receiver));
+                let mut answer =
+                    behind.map(|receiver| (self.acknowledge_behind(&mut burst, receiver), receiver));
                 let sent = burst.launch();
                 if let Some((Some(response), receiver)) = answer.as_mut().filter(|_| sent <= count) {
                     receiver.responder.unsend(response);

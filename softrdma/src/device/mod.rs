@@ -130,7 +130,9 @@ use events::Subscribers;
 use retry::Retries;
 
 pub use crate::carrier::far::network::Missing;
+pub use crate::carrier::far::port::examination::{Cut, Examination, examine as examine_port};
 pub use crate::carrier::far::port::mtu::{interface_mtu, roce_mtu};
+pub use crate::carrier::far::port::socket::SmallRoom;
 pub use crate::carrier::wr::{BindWindow, Data, Datagram, OneSided, Operands, PlainSend, Wr};
 use crate::error::busy;
 pub use crate::error::{Error, Result};
