@@ -12,7 +12,6 @@ use super::QueuePair;
 use super::acknowledgement::Later;
 use super::qp_attributes::Attributes;
 use super::send::SendSide;
-use crate::carrier::far::network::{BURST, Network};
 use crate::carrier::far::port::flow::Flow;
 use crate::carrier::far::receiver::Receiver;
 use crate::carrier::far::sender::{Sender, message};
@@ -233,50 +232,6 @@ impl QueuePair {
             Operands::Key(key) => local_invalidate(&self.device().endpoint, from, key),
             Operands::Bind(window) => bind(&self.device().endpoint, from, &window),
             _ => Outcome::Local(Status::LocQpOpErr),
-        }
-    }
-
-    /// Sends what may be sent now.
-    fn transmit(&self, side: &SendSide, far: &mut Sender, network: &Network) {
-        let (endpoint, now) = (&self.device().endpoint, self.device().now());
-        far.is_held_up = false;
-        let Some(mut transmit) = far.requester.next(now) else { return };
-        // Locked before the burst.
-        let mut behind = far.takes_behind().then(|| self.arrivals.lock());
-        let mut burst = network.burst(&far.peer.flow());
-        let mut loaded = [transmit; BURST];
-        let mut count = 0;
-        loop {
-            let wr = side.ring.nth(far.place(transmit.ticket));
-            let taken = burst.push(&transmit.head, transmit.length as usize, |room| {
-                let wr = wr.filter(|_| !room.is_empty());
-                wr.map_or(Ok(()), |wr| bytes::take_part(endpoint, &wr, transmit.offset as usize, room))
-            });
-            if taken.is_ok() {
-                (loaded[count], count) = (transmit, count + 1);
-            } else {
-                far.requester.fail(transmit.ticket, Status::LocProtErr);
-            }
-            let next = far.requester.next(now);
-            if burst.is_full() || next.is_none() {
-                let behind = behind.as_mut().and_then(|arrivals| arrivals.as_mut()).filter(|_| count == 1);
-                let mut answer =
-                    behind.map(|receiver| (self.acknowledge_behind(&mut burst, receiver), receiver));
-                let sent = burst.launch();
-                if let Some((Some(response), receiver)) = answer.as_mut().filter(|_| sent <= count) {
-                    receiver.responder.unsend(response);
-                }
-                if let Some(unsent) = loaded[..count].get(sent) {
-                    far.requester.unsend(unsent);
-                    far.is_held_up = true;
-                    return;
-                }
-                count = 0;
-            }
-            match next {
-                Some(next) => transmit = next,
-                None => break,
-            }
         }
     }
 

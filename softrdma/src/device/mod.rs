@@ -108,6 +108,7 @@ mod retry;
 mod send;
 mod srq;
 mod stuck;
+mod transmission;
 mod waiting;
 mod xrc;
 

@@ -1,14 +1,14 @@
 //! What a host has for the network, looked at without taking a place.
 
-use std::net::Ipv4Addr;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, bind, getsockname, socket};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
 use ironverbs_os::error::Error;
 
 use super::error::PortError;
-use super::flow::Flow;
+use super::flow::{Flow, NAME, name};
 use super::options::Options;
 use super::receive::Inbox;
 use super::send::{Outbox, Packet, Piece};
@@ -58,22 +58,13 @@ const LENGTH: usize = 1000;
 /// Sends a train to this host, and compares what comes.
 fn send_to_itself(options: Options) -> Result<Option<Cut>, PortError> {
     let (sender, receiver) = (fresh(options)?, fresh(options)?);
-    let receiver_fd = receiver.as_raw_fd();
-    let any = nix::sys::socket::SockaddrIn6::from(std::net::SocketAddrV6::new(
-        Ipv4Addr::LOCALHOST.to_ipv6_mapped(),
-        0,
-        0,
-        0,
-    ));
-    bind(receiver_fd, &any).map_err(|_| Error::last("bind"))?;
-    let name: nix::sys::socket::SockaddrIn6 =
-        getsockname(receiver_fd).map_err(|_| Error::last("getsockname"))?;
     let here = Ipv4Addr::LOCALHOST.to_ipv6_mapped();
+    let destination_port = bind(receiver.as_raw_fd(), here)?;
     let flow = Flow {
         source: here,
         destination: here,
         source_port: 0,
-        destination_port: name.port(),
+        destination_port,
         interface: 0,
         traffic_class: 0,
     };
@@ -114,6 +105,21 @@ fn packet(nth: usize) -> Vec<u8> {
     bytes[length - SEAL..].copy_from_slice(&seal(nth));
     debug_assert_eq!(place_of(&bytes), COMMON);
     bytes
+}
+
+/// Binds a socket to this address, and says at which port it is.
+fn bind(socket: RawFd, address: Ipv6Addr) -> Result<u16, Error> {
+    let (mut name, mut length) = (name(address, 0, 0), NAME);
+    // SAFETY: the kernel reads an address of the length given, and writes one where there is room for it.
+    unsafe {
+        if libc::bind(socket, (&raw const name).cast(), NAME) != 0 {
+            return Err(Error::last("bind"));
+        }
+        if libc::getsockname(socket, (&raw mut name).cast(), &raw mut length) != 0 {
+            return Err(Error::last("getsockname"));
+        }
+    }
+    Ok(u16::from_be(name.sin6_port))
 }
 
 fn fresh(options: Options) -> Result<OwnedFd, PortError> {
