@@ -34,14 +34,14 @@ fn of_port(found: &Examination, is_asked_for: bool) -> Vec<Line> {
         lines.push((Verdict::Note, "receive buffer", small.to_string(), vec![repair]));
     }
     if !found.trains {
-        let finding = "the kernel does not cut messages into packets (UDP_SEGMENT, Linux 4.18): each leaves by a call \
-                       of its own, which is slower";
+        let finding = "the kernel does not cut messages into packets (UDP_SEGMENT, Linux 4.18): each leaves by \
+                       a call of its own, which is slower";
         lines.push((Verdict::Note, "segmentation", finding.to_owned(), Vec::new()));
     }
     if let Some(Cut { sent, whole, other }) = found.cut {
         let finding = format!(
-            "of 8 packets of one call {sent} left, {whole} came as they were, and {other} otherwise: what they carry is \
-             sent again, or never arrives"
+            "of 8 packets of one call {sent} left, {whole} came as they were, and {other} otherwise: what they \
+             carry is sent again, or never arrives"
         );
         let repair = "sudo ethtool -K INTERFACE tx-udp-segmentation off rx-udp-gro-forwarding off gro off";
         lines.push((Verdict::Note, "segmentation", finding, vec![repair.to_owned()]));

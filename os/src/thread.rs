@@ -105,8 +105,9 @@ extern "C" fn run(start: *mut c_void) -> *mut c_void {
     std::ptr::null_mut()
 }
 
-/// Asks for short turns of the calling thread, in nanoseconds: where it shares a processor with threads that run all
-/// the time, it runs when it wakes, not when theirs end (Linux 6.12 and later; before, it is a hint without effect).
+/// Asks for short turns of the calling thread, in nanoseconds: where it shares a processor with threads that
+/// run all the time, it runs when it wakes, not when theirs end (Linux 6.12 and later; before, it is a hint
+/// without effect).
 pub fn ask_for_short_turns(nanoseconds: u64) {
     // SAFETY: made of integers, for which all zeroes is a value.
     let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };

@@ -12,7 +12,8 @@ use crate::rules::verbs::Status;
 use crate::shm::copy::Span;
 use crate::wire::requester::message::{Ticket, Transmit};
 
-/// Packets of a burst, the last of it, whose payload is still to be copied: they follow one another in a message.
+/// Packets of a burst, the last of it, whose payload is still to be copied: they follow one another in a
+/// message.
 #[derive(Default)]
 struct Gathered {
     ticket: Option<Ticket>,

@@ -38,8 +38,8 @@ pub struct Cut {
     pub other: usize,
 }
 
-/// Looks whether a process would have the port, and how packets leave and come here: some go to this host itself,
-/// by the loopback interface and a port of their own.
+/// Looks whether a process would have the port, and how packets leave and come here: some go to this host
+/// itself, by the loopback interface and a port of their own.
 ///
 /// # Errors
 /// Why the port is not to be had.
@@ -70,8 +70,8 @@ fn send_to_itself(options: Options) -> Result<Option<Cut>, PortError> {
     };
     let (sender, receiver) =
         (Socket::adopt(sender, COMMON, options)?, Socket::adopt(receiver, COMMON, options)?);
-    let packets: [Vec<u8>; PACKETS] = std::array::from_fn(packet);
-    let pieces = packets.each_ref().map(|packet| [Piece::of(&packet[..packet.len() - SEAL])]);
+    let packets: [[u8; LENGTH]; PACKETS] = std::array::from_fn(packet);
+    let pieces: [_; PACKETS] = std::array::from_fn(|nth| [Piece::of(&packets[nth][..length(nth) - SEAL])]);
     let trains = pieces.each_ref().map(|pieces| Packet(pieces));
     let no_memory = |_| PortError::Os(Error { call: "mmap", errno: libc::ENOMEM });
     let (mut outbox, mut inbox) = (Outbox::new().map_err(no_memory)?, Inbox::new().map_err(no_memory)?);
@@ -79,7 +79,7 @@ fn send_to_itself(options: Options) -> Result<Option<Cut>, PortError> {
     let (mut whole, mut other) = (0, 0);
     while whole + other < sent && poll(receiver.raw(), PATIENCE)? {
         let received = inbox.receive(&receiver, |_, bytes| {
-            let expected = packets.get(whole).is_some_and(|packet| packet == bytes);
+            let expected = packets.get(whole).is_some_and(|packet| packet[..length(whole)] == *bytes);
             *if expected { &mut whole } else { &mut other } += 1;
         });
         if received.is_ok_and(|received| received.packets == 0) {
@@ -97,14 +97,18 @@ fn seal(nth: usize) -> [u8; SEAL] {
     [nth as u8; SEAL]
 }
 
-/// One of the self-test: to no queue pair in particular, the last one shorter than the others.
-fn packet(nth: usize) -> Vec<u8> {
-    let length = if nth + 1 == PACKETS { LENGTH / 2 } else { LENGTH };
-    let mut bytes: Vec<u8> = (0..length).map(|at| (at * 31 + nth * 7) as u8).collect();
+/// One of the self-test: to no queue pair in particular.
+fn packet(nth: usize) -> [u8; LENGTH] {
+    let mut bytes: [u8; LENGTH] = std::array::from_fn(|at| (at * 31 + nth * 7) as u8);
     bytes[..8].fill(0);
-    bytes[length - SEAL..].copy_from_slice(&seal(nth));
+    bytes[length(nth) - SEAL..][..SEAL].copy_from_slice(&seal(nth));
     debug_assert_eq!(place_of(&bytes), COMMON);
     bytes
+}
+
+/// How much of it leaves: the last one is shorter than the others.
+fn length(nth: usize) -> usize {
+    if nth + 1 == PACKETS { LENGTH / 2 } else { LENGTH }
 }
 
 /// Binds a socket to this address, and says at which port it is.

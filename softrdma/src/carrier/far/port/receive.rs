@@ -172,8 +172,8 @@ impl Inbox {
     }
 }
 
-/// The packets that the kernel put together. Of a request and the acknowledgement that left behind it the latter is
-/// first: what it ends has ended when the program has the request.
+/// The packets that the kernel put together. Of a request and the acknowledgement that left behind it the
+/// latter is first: what it ends has ended when the program has the request.
 fn in_order(bytes: &[u8], segment: usize) -> impl Iterator<Item = &[u8]> {
     let (first, rest) = bytes.split_at(segment.min(bytes.len()));
     let is_request = |packet: &[u8]| opcode(packet).is_some_and(|opcode| !opcode.operation().is_response());

@@ -50,8 +50,8 @@ pub(crate) fn is_better_together(endpoint: &Endpoint, wr: &Wr<'_>, length: usize
     matches!(wr.data, Data::Sges(_)) && length > FEW && kernel_copies(endpoint)
 }
 
-/// As [`take_part`], to several ranges that follow one another in the message, by one call for each piece of the
-/// program's memory: a call takes as long as the copy of a packet.
+/// As [`take_part`], to several ranges that follow one another in the message, by one call for each piece of
+/// the program's memory: a call takes as long as the copy of a packet.
 ///
 /// # Safety
 /// The ranges are there, nobody else uses them, and their provenance is exposed.
