@@ -64,6 +64,7 @@ bench: deps build
 	@bench/devinfo-syscalls
 	@bench/soft/sizes --write
 	@bench/soft/run --write
+	@bench/network/run --write
 
 headers:
 	$(CARGO) run --quiet -p xtask -- headers

@@ -18,6 +18,7 @@ use softrdma::shm::folder::{Config, Folder};
 
 use crate::devices::with_software;
 use crate::library::{Device, Library, PortText};
+use crate::network;
 use crate::places::Places;
 use crate::plugins;
 use crate::waits::Waits;
@@ -30,8 +31,8 @@ const ROOM_WISHED: u64 = 8 << 20;
 const LOCKED_WISHED: u64 = 64 << 20;
 
 /// What an examination ended with.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
     /// As it should be.
     Good,
     /// It works, not as well as it could.
@@ -60,6 +61,10 @@ pub fn report(places: Result<Places>) -> ExitCode {
     report.loopback();
     report.locked_memory(!kernels.is_empty());
     report.software_device(&software);
+    for (verdict, what, finding, repair) in network::lines() {
+        let repair: Vec<_> = repair.iter().map(String::as_str).collect();
+        report.say(verdict, what, &finding, &repair);
+    }
     if report.works { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

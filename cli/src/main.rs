@@ -8,12 +8,13 @@
 //! | [`view`] | the files that a kernel device of that name would have |
 //! | [`way`] | whether others can exchange what a path leads by |
 //! | [`devices`], [`doctor`] | the two reports |
-//! | [`plugins`] | provider plugins, for the doctor |
+//! | [`plugins`], [`network`] | provider plugins, and the way to other hosts, for the doctor |
 //! | [`waits`] | waiting for children |
 
 mod devices;
 mod doctor;
 mod library;
+mod network;
 mod places;
 mod plugins;
 mod run;

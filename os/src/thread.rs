@@ -105,6 +105,24 @@ extern "C" fn run(start: *mut c_void) -> *mut c_void {
     std::ptr::null_mut()
 }
 
+/// Asks for short turns of the calling thread, in nanoseconds: where it shares a processor with threads that
+/// run all the time, it runs when it wakes, not when theirs end (Linux 6.12 and later; before, it is a hint
+/// without effect).
+pub fn ask_for_short_turns(nanoseconds: u64) {
+    // SAFETY: made of integers, for which all zeroes is a value.
+    let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
+    let size = size_of::<libc::sched_attr>() as u32;
+    // SAFETY: the kernel writes as many bytes as it is told there are.
+    let got = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) };
+    // The parameters of other policies are whose choice these are.
+    if got != 0 || attributes.sched_policy != libc::SCHED_OTHER as u32 {
+        return;
+    }
+    attributes.sched_runtime = nanoseconds;
+    // SAFETY: the kernel reads a struct, which says how long it is. Where it is refused, turns are as before.
+    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+}
+
 /// The library's threads that there are, each as its process and its number; 0 for none. A child of a fork has
 /// none of its parent's.
 static LIST: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];

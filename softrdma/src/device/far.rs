@@ -3,14 +3,16 @@
 //! Locks are taken in this order: the sending side's, the receiving side's, those in shared memory, what
 //! packets leave by.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ironverbs_os::growth::try_box;
 
 use super::QueuePair;
+use super::acknowledgement::Later;
 use super::qp_attributes::{Attributes, Path};
 use super::send::SendSide;
-use crate::carrier::far::network::{BURST, Network};
+use crate::carrier::far::network::BURST;
 use crate::carrier::far::port::flow::Flow;
 use crate::carrier::far::receiver::Receiver;
 use crate::carrier::far::sender::{Sender, message};
@@ -270,41 +272,6 @@ impl QueuePair {
         }
     }
 
-    /// Sends what may be sent now.
-    fn transmit(&self, side: &SendSide, far: &mut Sender, network: &Network) {
-        let (endpoint, now) = (&self.device().endpoint, self.device().now());
-        far.is_held_up = false;
-        let Some(mut transmit) = far.requester.next(now) else { return };
-        let mut burst = network.burst(&far.peer.flow());
-        let mut loaded = [transmit; BURST];
-        let mut count = 0;
-        loop {
-            let wr = side.ring.nth(far.place(transmit.ticket));
-            let taken = burst.push(&transmit.head, transmit.length as usize, |room| {
-                let wr = wr.filter(|_| !room.is_empty());
-                wr.map_or(Ok(()), |wr| bytes::take_part(endpoint, &wr, transmit.offset as usize, room))
-            });
-            if taken.is_ok() {
-                (loaded[count], count) = (transmit, count + 1);
-            } else {
-                far.requester.fail(transmit.ticket, Status::LocProtErr);
-            }
-            let next = far.requester.next(now);
-            if burst.is_full() || next.is_none() {
-                if let Some(unsent) = loaded[..count].get(burst.launch()) {
-                    far.requester.unsend(unsent);
-                    far.is_held_up = true;
-                    return;
-                }
-                count = 0;
-            }
-            match next {
-                Some(next) => transmit = next,
-                None => break,
-            }
-        }
-    }
-
     /// Takes a packet from another host. What follows from it follows when those that came with it are taken:
     /// [`QueuePair::settle_arrivals`].
     pub(super) fn arrived(&self, flow: &Flow, packet: &Packet<'_>, identification: u16) {
@@ -383,9 +350,9 @@ impl QueuePair {
     }
 
     /// After packets came: answers them, ends what they ended, and sends what they made room for. Whether
-    /// answers are left.
-    pub(super) fn settle_arrivals(&self) -> bool {
-        let more = self.answer();
+    /// answers are left. A lone acknowledgement may wait for `later`.
+    pub(super) fn settle_arrivals(self: &Arc<Self>, later: Option<&Later>) -> bool {
+        let more = !self.answers_later(later) && self.answer();
         let has_heard = self.arrivals.lock().as_mut().is_some_and(|receiver| receiver.take_heard());
         // Where the program keeps it, those that look after what waits come back to it.
         let Some(mut side) = self.send_side_soon() else { return more };

@@ -86,6 +86,7 @@
 //! # }
 //! ```
 
+mod acknowledgement;
 mod channel;
 mod comp_counter;
 mod completion;
@@ -107,6 +108,7 @@ mod retry;
 mod send;
 mod srq;
 mod stuck;
+mod transmission;
 mod waiting;
 mod xrc;
 
@@ -130,7 +132,9 @@ use events::Subscribers;
 use retry::Retries;
 
 pub use crate::carrier::far::network::Missing;
+pub use crate::carrier::far::port::examination::{Cut, Examination, examine as examine_port};
 pub use crate::carrier::far::port::mtu::{interface_mtu, roce_mtu};
+pub use crate::carrier::far::port::socket::SmallRoom;
 pub use crate::carrier::wr::{BindWindow, Data, Datagram, OneSided, Operands, PlainSend, Wr};
 use crate::error::busy;
 pub use crate::error::{Error, Result};
@@ -367,6 +371,7 @@ impl Device {
     /// wherever the program was, in the C library's allocator or here with a lock. False where that is in the
     /// way.
     pub fn leave_if(&self, are_at_rest: impl FnOnce() -> bool) -> bool {
+        self.send_acknowledgements_now();
         self.is_mine()
             && self.retries.stop()
             && self.endpoint.stop_helping_in_time()

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use ironverbs_os::growth::TryPush;
 
+use super::acknowledgement::Later;
 use super::{Device, QueuePair};
 use crate::carrier::far::network::{Missing, Network};
 use crate::carrier::near::number::place_of;
@@ -17,6 +18,14 @@ use crate::carrier::near::number::place_of;
 const TOUCHED: usize = 16;
 /// So many looks during a nap of the thread mean that a program polls all the time.
 const OFTEN: u64 = 16;
+/// Who looked last within so many nanoseconds would have looked again soon.
+const LATELY: u64 = 4000;
+/// So many times in a row the thread must have been of no use before it leaves all to a program that polls.
+const VAIN: u32 = 16;
+/// How long the thread runs at a time where others want its processor, in nanoseconds: as little as may be.
+const TURN: u64 = 100_000;
+/// One look of so many sees to queue pairs whose time has come.
+const DUE: u64 = 8;
 /// How long the thread sleeps while one does, in milliseconds.
 const NAP: i32 = 1;
 /// How long it sleeps where nothing comes: so long it may take it to end.
@@ -28,11 +37,17 @@ pub(super) struct Net {
     network: Network,
     /// Looks of programs that poll.
     looks: AtomicU64,
+    /// Packets that came.
+    packets: AtomicU64,
     /// What had come at this time of the device's clock was taken.
     taken: AtomicU64,
+    /// Queue pairs whose acknowledgements wait for the program.
+    later: Later,
     /// Queue pairs that have answers left. They keep the device, so it does not keep them: without the thread
     /// nobody might take them from here.
     pending: Mutex<Vec<Weak<QueuePair>>>,
+    /// There may be some.
+    is_pending: AtomicBool,
     /// Queue pairs that are connected to other hosts.
     connections: AtomicU32,
     ends: Arc<AtomicBool>,
@@ -48,9 +63,12 @@ impl Net {
         Ok(Self {
             network,
             looks: 0.into(),
+            packets: 0.into(),
             taken: 0.into(),
             connections: 0.into(),
+            later: Later::default(),
             pending: Mutex::default(),
+            is_pending: false.into(),
             ends: Arc::default(),
         })
     }
@@ -77,21 +95,22 @@ struct Touched {
 }
 
 impl Touched {
-    fn add(&mut self, net: &Net, qp: Arc<QueuePair>) {
+    fn add(&mut self, net: &Net, qp: Arc<QueuePair>, later: Option<&Later>) {
         if self.all[..self.count].iter().flatten().any(|other| Arc::ptr_eq(other, &qp)) {
             return;
         }
         if self.count == TOUCHED {
-            self.settle(net);
+            self.settle(net, later);
         }
         self.all[self.count] = Some(qp);
         self.count += 1;
     }
 
-    fn settle(&mut self, net: &Net) {
+    fn settle(&mut self, net: &Net, later: Option<&Later>) {
         for qp in self.all[..self.count].iter_mut().filter_map(Option::take) {
-            if qp.settle_arrivals() {
+            if qp.settle_arrivals(later) {
                 let mut pending = net.pending.lock().unwrap_or_else(PoisonError::into_inner);
+                net.is_pending.store(true, Ordering::Relaxed);
                 // Without memory for it the peer asks again.
                 let _ = pending.try_push(Arc::downgrade(&qp));
             }
@@ -120,13 +139,16 @@ impl Device {
     }
 
     /// A program polls in vain: takes the packets that have come for queue pairs that are connected to other
-    /// hosts, and sees to those whose time has come.
+    /// hosts, and sees to those whose time has come. What it did not answer is acknowledged.
     pub(super) fn look_at_network(&self) {
         let Some(net) = self.net.as_ref().filter(|_| self.is_mine()) else { return };
-        net.looks.fetch_add(1, Ordering::Relaxed);
+        let looks = net.looks.fetch_add(1, Ordering::Relaxed);
         if net.connections.load(Ordering::Relaxed) > 0 {
-            self.take_packets(net);
-            self.retries.try_due(self.now());
+            net.later.send();
+            self.take_packets(net, Some(&net.later));
+            if looks.is_multiple_of(DUE) {
+                self.retries.try_due(self.now());
+            }
         }
     }
 
@@ -138,36 +160,50 @@ impl Device {
     /// Takes the packets that have come, before one counts as missing.
     pub(super) fn take_packets_first(&self) {
         if let Some(net) = self.net.as_ref().filter(|_| self.is_mine()) {
-            self.take_packets(net);
+            self.take_packets(net, None);
+        }
+    }
+
+    /// Sends the acknowledgements that wait, as far as that takes no lock that somebody has.
+    pub(super) fn send_acknowledgements_now(&self) {
+        if let Some(net) = self.net.as_ref().filter(|_| self.is_mine()) {
+            net.later.send_now();
         }
     }
 
     /// Takes the packets that have come, and does what follows; whether there is more to do.
     #[cold]
-    fn take_packets(&self, net: &Net) -> bool {
+    fn take_packets(&self, net: &Net, later: Option<&Later>) -> bool {
         let mut touched = Touched::default();
-        let pending = std::mem::take(&mut *net.pending.lock().unwrap_or_else(PoisonError::into_inner));
-        pending.iter().filter_map(Weak::upgrade).for_each(|qp| touched.add(net, qp));
-        let began = self.now();
+        if net.is_pending.load(Ordering::Relaxed) && net.is_pending.swap(false, Ordering::Relaxed) {
+            let pending = std::mem::take(&mut *net.pending.lock().unwrap_or_else(PoisonError::into_inner));
+            pending.iter().filter_map(Weak::upgrade).for_each(|qp| touched.add(net, qp, later));
+        }
+        let (began, mut packets) = (self.now(), 0);
         let received = net.network.receive(|flow, packet, identification| {
+            packets += 1;
             let own = self.endpoint.segment.owner().slot();
             let place = place_of(packet.bth.dest_qp).filter(|(slot, _)| *slot == own);
             if let Some(qp) = place.and_then(|(_, index)| self.queue_pair(index)) {
                 qp.arrived(flow, packet, identification);
-                touched.add(net, qp);
+                touched.add(net, qp, later);
             }
         });
         if received.is_some() {
             net.taken.fetch_max(began, Ordering::Relaxed);
         }
-        touched.settle(net);
-        received == Some(true) || !net.pending.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        if packets > 0 {
+            net.packets.fetch_add(packets, Ordering::Relaxed);
+        }
+        touched.settle(net, later);
+        received == Some(true) || net.is_pending.load(Ordering::Relaxed)
     }
 }
 
 /// The thread.
 fn run(device: &Weak<Device>, ends: &AtomicBool) {
-    let mut seen = 0;
+    ironverbs_os::thread::ask_for_short_turns(TURN);
+    let (mut seen, mut vain) = (0, VAIN);
     loop {
         let Some(device) = device.upgrade() else { return };
         let Some(net) = &device.net else { return };
@@ -177,14 +213,20 @@ fn run(device: &Weak<Device>, ends: &AtomicBool) {
         // What the program did not destroy keeps the device and its sockets though the process has left: then
         // others still come by it to theirs, and nothing that arrives is its own.
         let has_left = !device.is_mine();
-        let more = !has_left && device.take_packets(net);
+        net.later.look_after(false);
+        let (packets, before) = (net.packets.load(Ordering::Relaxed), device.taken_at());
+        let more = !has_left && device.take_packets(net, None);
+        // Who waits for what is written to its memory does not poll for it, whatever it does between.
+        let is_wanted = packets != net.packets.load(Ordering::Relaxed) && device.now() > before + LATELY;
+        vain = if is_wanted { 0 } else { vain.saturating_add(1) };
         let port = net.network.port();
         // Where that cannot be, later.
         let door = if port.admit() { port.door() } else { -1 };
         let looks = net.looks.load(Ordering::Relaxed);
         // One that waits for events polls a few times for each.
-        let is_polled = looks.wrapping_sub(std::mem::replace(&mut seen, looks)) >= OFTEN;
+        let is_polled = looks.wrapping_sub(std::mem::replace(&mut seen, looks)) >= OFTEN && vain >= VAIN;
         let fds = [door, port.own().raw()];
+        net.later.look_after(is_polled && !has_left);
         drop(device);
         match (is_polled, more) {
             _ if has_left => wait(&fds[..1], SLEEP),

@@ -112,6 +112,8 @@ pub struct Sending<'a> {
     pub(super) side: QueueGuard<'a, SendSide>,
     /// Requests that were accepted and are not posted yet.
     pub(super) accepted: u32,
+    /// Requests for another host were posted, which leave together.
+    posted_far: bool,
 }
 
 impl Sending<'_> {
@@ -182,9 +184,8 @@ impl Sending<'_> {
         let (qp, side) = (self.qp, &mut *self.side);
         side.at_once = 0;
         if side.far.is_some() {
-            qp.answer_first();
             side.ring.push(wr);
-            qp.work(side, true);
+            self.posted_far = true;
             return;
         }
         let (request, order) = (wr.posted(), qp.completion_order(wr));
@@ -227,6 +228,9 @@ impl Sending<'_> {
 
 impl Drop for Sending<'_> {
     fn drop(&mut self) {
+        if self.posted_far {
+            self.qp.send_posted(&mut self.side);
+        }
         self.qp.settle(&mut self.side);
     }
 }
@@ -234,7 +238,7 @@ impl Drop for Sending<'_> {
 impl QueuePair {
     /// Holds the send queue, for several requests of which all are to be posted or none.
     pub fn sending(&self) -> Sending<'_> {
-        Sending { qp: self, side: self.send_side_for_posting(), accepted: 0 }
+        Sending { qp: self, side: self.send_side_for_posting(), accepted: 0, posted_far: false }
     }
 
     /// Posts a send request. Nothing of `wr` is needed afterwards, except registered memory.

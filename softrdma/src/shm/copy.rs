@@ -45,7 +45,7 @@ use super::segment::Peer;
 use super::tasks;
 
 /// A range of memory of either process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Span {
     /// First byte, as its process addresses it.
     pub addr: u64,

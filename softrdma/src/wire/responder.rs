@@ -392,6 +392,13 @@ impl Responder {
         }
     }
 
+    /// Whether an acknowledgement waits to be sent, a positive one, and nothing else does.
+    #[must_use]
+    pub fn has_lone_acknowledgement(&self) -> bool {
+        let is_positive = self.answer.is_some_and(|answer| answer.syndrome == syndrome::ACKNOWLEDGED);
+        is_positive && !self.notifies && !self.memory.waits()
+    }
+
     /// There was no room for a packet after all, which is sent later. Of several the last comes first.
     pub fn unsend(&mut self, response: &Response) {
         let Bth { opcode, psn, .. } = response.head.bth;

@@ -16,7 +16,7 @@ pub(crate) mod receiver;
 pub(crate) mod sender;
 
 use std::net::Ipv6Addr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use port::flow::{Flow, ecn};
 use receiver::Receiver;
@@ -95,5 +95,14 @@ pub(crate) struct Arrivals(Mutex<Option<Box<Receiver>>>);
 impl Arrivals {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Option<Box<Receiver>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same where nobody has it.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Option<Box<Receiver>>>> {
+        match self.0.try_lock() {
+            Ok(arrivals) => Some(arrivals),
+            Err(TryLockError::Poisoned(arrivals)) => Some(arrivals.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! The network as one process has it: packets out, many to one peer at a time, and packets in.
 
+use std::convert::Infallible;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
@@ -12,6 +13,7 @@ use super::port::receive::Inbox;
 use super::port::send::{Outbox, Packet as Sealed, Piece};
 use super::port::{Port, set::PORT};
 use crate::error::Error;
+use crate::shm::copy::Span;
 use crate::wire::connection::Mtu;
 use crate::wire::flow::Flow as WireFlow;
 use crate::wire::icrc::{self, ICRC_BYTES, Icrc};
@@ -75,6 +77,16 @@ impl Network {
     pub(crate) fn burst(&self, flow: &Flow) -> Burst<'_> {
         let outgoing = self.outgoing.lock().unwrap_or_else(PoisonError::into_inner);
         Burst { port: &self.port, outgoing, flow: *flow, count: 0 }
+    }
+
+    /// The same where no other burst is made just now.
+    pub(crate) fn try_burst(&self, flow: &Flow) -> Option<Burst<'_>> {
+        let outgoing = match self.outgoing.try_lock() {
+            Ok(outgoing) => outgoing,
+            Err(TryLockError::Poisoned(outgoing)) => outgoing.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(Burst { port: &self.port, outgoing, flow: *flow, count: 0 })
     }
 
     /// Tells the packets that have come; whether there may be more. `None` where another thread does so just
@@ -148,6 +160,21 @@ impl Burst<'_> {
         lengths[self.count] = (before, end);
         self.count += 1;
         Ok(())
+    }
+
+    /// One more packet, whose payload is written before it leaves: where that goes.
+    pub(crate) fn push_later(&mut self, head: &Head, length: usize) -> Span {
+        let mut there = Span { addr: 0, len: length as u64 };
+        let Ok(()) = self.push::<Infallible>(head, length, |room| {
+            there.addr = room.as_mut_ptr().expose_provenance() as u64;
+            Ok(())
+        });
+        there
+    }
+
+    /// The last packets do not leave after all.
+    pub(crate) fn drop_last(&mut self, packets: usize) {
+        self.count = self.count.saturating_sub(packets);
     }
 
     /// Whether there is no room for another.

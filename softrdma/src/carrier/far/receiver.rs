@@ -33,6 +33,14 @@ pub(crate) const MOST_READS: u8 = 128;
 /// How often the queue pair is looked at anew whose queues were moved just then.
 const TRIES: u32 = 3;
 
+/// What came of a peer.
+#[derive(Debug, Default)]
+struct Fresh {
+    packets: u32,
+    /// With the last of them a message was complete that took a receive request.
+    is_message: bool,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Receiver {
@@ -41,6 +49,8 @@ pub(crate) struct Receiver {
     identifications: Identifications,
     /// A request was carried out.
     has_heard: bool,
+    /// What came since it was asked.
+    fresh: Fresh,
     /// The own queue pair.
     target: Target,
 }
@@ -61,9 +71,9 @@ impl Receiver {
         // As many as it may be changed to.
         let mut responder = Responder::new(MOST_READS)?;
         responder.start(peer.connection(psn), max_dest_rd_atomic);
-        let (identifications, has_heard) = (Identifications::default(), false);
+        let (identifications, has_heard, fresh) = (Identifications::default(), false, Fresh::default());
         let target = Target::own(endpoint, qp_num, qp)?;
-        Ok(Self { peer, responder, identifications, has_heard, target })
+        Ok(Self { peer, responder, identifications, has_heard, fresh, target })
     }
 
     /// Whether a packet with this identification is the peer's.
@@ -73,6 +83,7 @@ impl Receiver {
 
     /// Takes a request from the peer, and does what it asks for; whether the queue pair broke over it.
     pub(crate) fn take(&mut self, endpoint: &Endpoint, packet: &Packet<'_>) -> bool {
+        self.fresh.packets = self.fresh.packets.saturating_add(1);
         match self.responder.take(packet) {
             Step::Nothing => false,
             Step::Refused => true,
@@ -80,10 +91,17 @@ impl Receiver {
                 // Without an answer it is as if the packet had not come.
                 let Some(executed) = self.carry_out(endpoint, &piece, packet.payload) else { return false };
                 self.responder.executed(executed);
+                self.fresh.is_message = executed == Executed::Done && takes_request(&piece);
                 self.has_heard |= matches!(executed, Executed::Done | Executed::Original(_)) && !piece.again;
                 matches!(executed, Executed::Refused(_)) && !piece.again
             }
         }
+    }
+
+    /// Whether all that came since the last call is one packet, with which the program has a message.
+    pub(crate) fn take_is_one_message(&mut self) -> bool {
+        let Fresh { packets, is_message } = std::mem::take(&mut self.fresh);
+        packets == 1 && is_message
     }
 
     /// Whether a request was carried out since the last call.
@@ -129,6 +147,11 @@ impl Receiver {
         }
         None
     }
+}
+
+/// Whether the program has a completion by the piece.
+fn takes_request(piece: &Piece) -> bool {
+    piece.ends && (piece.operation == Operation::Send || piece.imm.is_some())
 }
 
 /// A piece as the responder's rules look at it.

@@ -22,6 +22,8 @@ pub(crate) struct Sender {
     first: u64,
     /// There was no room for a packet, which is to be sent soon.
     pub(crate) is_held_up: bool,
+    /// An acknowledgement waits that leaves behind the next packet, if that is small.
+    pub(crate) is_answered_behind: bool,
 }
 
 impl Sender {
@@ -31,13 +33,18 @@ impl Sender {
     /// [`Error::NoMemory`](crate::error::Error::NoMemory).
     pub(crate) fn new(peer: Peer, requests: u32, max_rd_atomic: u8) -> Result<Self> {
         let requester = Requester::new(requests, max_rd_atomic)?;
-        Ok(Self { peer, requester, begun: 0, first: 0, is_held_up: false })
+        Ok(Self { peer, requester, begun: 0, first: 0, is_held_up: false, is_answered_behind: false })
     }
 
     /// Begins to send, the first packet with this PSN.
     pub(crate) fn start(&mut self, psn: u32, retry: Retry, max_rd_atomic: u8) {
         self.requester.start(self.peer.connection(psn), retry, max_rd_atomic);
         (self.begun, self.first) = (0, 0);
+    }
+
+    /// Whether an acknowledgement is to leave behind the packet that is next: asked once.
+    pub(crate) fn takes_behind(&mut self) -> bool {
+        std::mem::take(&mut self.is_answered_behind)
     }
 
     /// Which request of the queue has this ticket.

@@ -162,6 +162,13 @@ impl Memory {
         None
     }
 
+    /// Whether packets of answers wait.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        (self.waiting..self.tail)
+            .any(|number| self.get(number).is_some_and(|record| record.next < record.end))
+    }
+
     /// The packet of an answer was not sent, and waits once more.
     pub fn unsend(&mut self, psn: Psn) {
         let Some((number, _, packet)) = self.find(psn) else { return };

@@ -62,3 +62,17 @@ fn a_new_start_forgets_the_connection_before() {
     assert_eq!(responder.take(&atomic), Step::Nothing);
     assert_eq!(responder.next_response(), None);
 }
+
+#[test]
+fn no_acknowledgement_is_alone_beside_a_notification_of_congestion() {
+    let mut responder = responder(Mtu::LEAST);
+    let mut packet = send(Psn::new(0xff_ffff), Position::Only, &[1]);
+    packet.bth.ack_req = true;
+    assert!(matches!(responder.take(&packet), Step::Execute(_)));
+    responder.executed(Executed::Done);
+    assert!(responder.has_lone_acknowledgement());
+    responder.marked(1);
+    assert!(!responder.has_lone_acknowledgement());
+    assert_eq!(responder.next_response().unwrap().head.bth.opcode, Opcode::CONGESTION_NOTIFICATION);
+    assert!(responder.has_lone_acknowledgement());
+}

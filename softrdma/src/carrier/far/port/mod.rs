@@ -13,6 +13,7 @@
 //! | [`send`], [`receive`] | packets out and in, many at a time |
 //! | [`pass`] | packets that arrived at another process's socket |
 //! | [`mtu`] | the largest RoCE MTU that goes through an interface |
+//! | [`examination`] | what a host has for all this |
 //! | [`holder`], [`error`] | who has the port where it is not to be had, in words |
 //!
 //! # Places
@@ -38,6 +39,7 @@
 pub mod claim;
 pub mod control;
 pub mod error;
+pub mod examination;
 pub mod flow;
 pub mod forked;
 pub mod holder;

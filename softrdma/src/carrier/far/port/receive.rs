@@ -4,9 +4,9 @@ use std::mem::{MaybeUninit, zeroed};
 use std::net::Ipv6Addr;
 
 use ironverbs_os::growth::{try_box, try_room};
-use ironverbs_os::sys::uncancelled;
 
 use crate::error::Error;
+use crate::wire::opcode::Opcode;
 
 use super::control::Control;
 use super::flow::{Flow, NAME, name};
@@ -40,6 +40,9 @@ pub struct Inbox {
     controls: [Control; MESSAGES],
     parts: [libc::iovec; MESSAGES],
     messages: [libc::mmsghdr; MESSAGES],
+    /// Datagrams that the next call asks for: it takes the kernel as long to find that there is not another one
+    /// as to find that there is none.
+    asks_for: usize,
 }
 
 // SAFETY: its pointers are made, used and forgotten within one call of `receive`, which has it alone.
@@ -67,6 +70,7 @@ impl Inbox {
             parts: [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; MESSAGES],
             // SAFETY: made of integers and pointers, for which all zeroes is a value.
             messages: unsafe { zeroed() },
+            asks_for: 1,
         })?)
     }
 
@@ -81,17 +85,21 @@ impl Inbox {
         let mut received = Received::default();
         let count = match self.fetch(socket) {
             Ok(count) => count,
-            Err(libc::EAGAIN | libc::EINTR) => return Ok(received),
+            Err(libc::EAGAIN | libc::EINTR) => {
+                self.asks_for = 1;
+                return Ok(received);
+            }
             Err(errno) => return Err(errno),
         };
-        received.more = count == MESSAGES;
+        received.more = count == self.asks_for && count > 1;
+        self.asks_for = (2 * count).min(MESSAGES);
         for nth in 0..count {
             let Some((flow, bytes, segment)) = self.message(nth) else {
                 received.lost += 1;
                 continue;
             };
             // No bytes are no segment.
-            for packet in bytes.chunks(segment) {
+            for packet in in_order(bytes, segment) {
                 if place_of(packet) != socket.place() {
                     let is_passed = pass::on(socket, &flow, packet);
                     *if is_passed { &mut received.passed } else { &mut received.lost } += 1;
@@ -115,8 +123,8 @@ impl Inbox {
     fn fetch(&mut self, socket: &Socket) -> Result<usize, i32> {
         let buffers = self.bytes.chunks_exact_mut(LONGEST);
         let beside = self.names.iter_mut().zip(&mut self.controls).zip(&mut self.parts);
-        for ((message, buffer), ((name, control), part)) in self.messages.iter_mut().zip(buffers).zip(beside)
-        {
+        let messages = self.messages.iter_mut().take(self.asks_for);
+        for ((message, buffer), ((name, control), part)) in messages.zip(buffers).zip(beside) {
             *part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: LONGEST };
             let header = &mut message.msg_hdr;
             header.msg_name = (&raw mut *name).cast();
@@ -128,12 +136,13 @@ impl Inbox {
             header.msg_flags = 0;
             message.msg_len = 0;
         }
-        let (fd, most) = (socket.raw(), MESSAGES as libc::c_uint);
+        let (fd, most) = (socket.raw(), self.asks_for as libc::c_uint);
+        // The bare call is no cancellation point.
         // SAFETY: each header names memory of its own, writable for the lengths that it says, across the call.
-        let count = uncancelled(|| unsafe {
-            let messages = self.messages.as_mut_ptr();
-            libc::recvmmsg(fd, messages, most, libc::MSG_DONTWAIT, std::ptr::null_mut())
-        });
+        let count = unsafe {
+            let (messages, no_time) = (self.messages.as_mut_ptr(), std::ptr::null_mut::<libc::timespec>());
+            libc::syscall(libc::SYS_recvmmsg, fd, messages, most, libc::MSG_DONTWAIT, no_time)
+        };
         usize::try_from(count).map_err(|_| errno())
     }
 
@@ -160,5 +169,45 @@ impl Inbox {
             traffic_class: beside.traffic_class,
         };
         Some((flow, bytes, if beside.segment > 0 { beside.segment } else { LONGEST }))
+    }
+}
+
+/// The packets that the kernel put together. Of a request and the acknowledgement that left behind it the
+/// latter is first: what it ends has ended when the program has the request.
+fn in_order(bytes: &[u8], segment: usize) -> impl Iterator<Item = &[u8]> {
+    let (first, rest) = bytes.split_at(segment.min(bytes.len()));
+    let is_request = |packet: &[u8]| opcode(packet).is_some_and(|opcode| !opcode.operation().is_response());
+    let is_behind = rest.len() <= segment && opcode(rest) == Some(Opcode::ACKNOWLEDGE) && is_request(first);
+    let before = if is_behind { rest } else { &[] };
+    before.chunks(segment).chain(bytes[..bytes.len() - before.len()].chunks(segment))
+}
+
+fn opcode(packet: &[u8]) -> Option<Opcode> {
+    packet.first().and_then(|byte| Opcode::from_byte(*byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_acknowledgement_comes_before_the_request_that_it_came_with() {
+        const SEND: u8 = 4;
+        const ANSWER: u8 = 0x10;
+        const ACKNOWLEDGE: u8 = 0x11;
+        let of = |bytes: &'static [u8]| in_order(bytes, 3).collect::<Vec<_>>();
+        assert_eq!(of(&[SEND, 1, 1, ACKNOWLEDGE, 2]), [&[ACKNOWLEDGE, 2][..], &[SEND, 1, 1]]);
+        // Others stay as they are: an answer before it ends by itself alone.
+        for bytes in [
+            &[ANSWER, 1, 1, ACKNOWLEDGE, 2][..],
+            &[SEND, 1, 1, SEND, 2, 2, ACKNOWLEDGE, 3],
+            &[SEND, 1, 1, SEND],
+            &[ACKNOWLEDGE, 1, 1, ACKNOWLEDGE, 2],
+            &[ACKNOWLEDGE, 1],
+            &[SEND, 1, 1],
+            &[],
+        ] {
+            assert_eq!(of(bytes), bytes.chunks(3).collect::<Vec<_>>());
+        }
     }
 }

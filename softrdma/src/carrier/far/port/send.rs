@@ -218,11 +218,12 @@ impl Outbox {
             message.msg_hdr.msg_controllen = control.length() as _;
         }
         let (fd, flags) = (socket.raw(), libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
+        // The bare call is no cancellation point.
         // SAFETY: headers, name, control and lists of pieces live across the call; the kernel reads the pieces,
         // and says so where they are not there.
-        let sent = uncancelled(|| unsafe {
-            libc::sendmmsg(fd, self.messages.as_mut_ptr(), count as libc::c_uint, flags)
-        });
+        let sent = unsafe {
+            libc::syscall(libc::SYS_sendmmsg, fd, self.messages.as_mut_ptr(), count as libc::c_uint, flags)
+        };
         usize::try_from(sent).map_err(|_| errno())
     }
 }

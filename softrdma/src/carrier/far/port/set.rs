@@ -132,7 +132,7 @@ fn attach(socket: RawFd, option: libc::c_int, filter: &mut [libc::sock_filter]) 
 }
 
 /// What holds for all sockets of the set, and for all processes: an option belongs to the socket.
-fn prepare(socket: RawFd, options: Options) -> Result<()> {
+pub(super) fn prepare(socket: RawFd, options: Options) -> Result<()> {
     const IP: libc::c_int = libc::IPPROTO_IP;
     const IPV6: libc::c_int = libc::IPPROTO_IPV6;
     // IPv4, too.

@@ -1,0 +1,160 @@
+//! When a message of another host is acknowledged, where the program learns of it by polling: with what it
+//! sends in answer, or when it polls again in vain.
+//!
+//! An acknowledgement on its own is a packet more for each message, before the program even has that. So it
+//! waits for the program, as long as this polls all the time; the thread sends it where it does not come back.
+//! It leaves behind the answer, by the same call and, where packets leave in trains, in one: whoever takes both
+//! at once takes the acknowledgement first, so that there a send has ended when the answer is there.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+use super::QueuePair;
+use super::send::SendSide;
+use crate::carrier::far::network::Burst;
+use crate::carrier::far::receiver::Receiver;
+use crate::wire::responder::step::Response;
+
+/// Queue pairs whose acknowledgements wait at a time.
+const MOST: usize = 16;
+/// Bytes of the longest request that one leaves behind of: what takes longer to copy and seal than a packet
+/// takes to leave does not keep it.
+const SMALL: u64 = 512;
+
+/// Queue pairs whose acknowledgements wait.
+#[derive(Debug, Default)]
+pub(super) struct Later {
+    /// The thread comes back in a moment, and looks after them.
+    is_looked_after: AtomicBool,
+    /// Some wait, or did.
+    is_used: AtomicBool,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    all: [Option<Arc<QueuePair>>; MOST],
+    count: usize,
+}
+
+impl Later {
+    /// Whether the thread comes back in a moment. Where it does not, nothing is added from now on, and what was
+    /// is sent.
+    pub(super) fn look_after(&self, is_looked_after: bool) {
+        self.is_looked_after.store(is_looked_after, Ordering::Relaxed);
+        if !is_looked_after {
+            self.send_all();
+        }
+    }
+
+    /// The acknowledgement of this queue pair waits, if it may.
+    fn add(&self, qp: &Arc<QueuePair>) -> bool {
+        let mut waiting = self.lock();
+        // Looked at with the lock: the thread says first that it is at work, and takes all then.
+        if !self.is_looked_after.load(Ordering::Relaxed) {
+            return false;
+        }
+        let count = waiting.count;
+        if waiting.all[..count].iter().flatten().any(|other| Arc::ptr_eq(other, qp)) {
+            return true;
+        }
+        if count == MOST {
+            return false;
+        }
+        self.is_used.store(true, Ordering::Relaxed);
+        waiting.all[count] = Some(qp.clone());
+        waiting.count += 1;
+        true
+    }
+
+    /// Sends all that wait. Where another thread adds one just now, a later call does.
+    #[inline]
+    pub(super) fn send(&self) {
+        if self.is_used.load(Ordering::Relaxed) {
+            self.send_all();
+        }
+    }
+
+    fn send_all(&self) {
+        // The queue pairs' locks come before this one.
+        let mut waiting = {
+            let mut waiting = self.lock();
+            self.is_used.store(false, Ordering::Relaxed);
+            std::mem::take(&mut *waiting)
+        };
+        for qp in waiting.all[..waiting.count].iter_mut().filter_map(Option::take) {
+            qp.answer();
+        }
+    }
+
+    /// The same where nobody has the locks of it: a signal handler ends the process.
+    pub(super) fn send_now(&self) {
+        let mut waiting = match self.waiting.try_lock() {
+            Ok(waiting) => waiting,
+            Err(TryLockError::Poisoned(waiting)) => waiting.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        let count = std::mem::take(&mut waiting.count);
+        for qp in waiting.all[..count].iter_mut().filter_map(Option::take) {
+            qp.answer_now();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl QueuePair {
+    /// Whether what has come is acknowledged later.
+    pub(super) fn answers_later(self: &Arc<Self>, later: Option<&Later>) -> bool {
+        let mut arrivals = self.arrivals.lock();
+        let Some(receiver) = arrivals.as_mut() else { return false };
+        receiver.take_is_one_message()
+            && receiver.responder.has_lone_acknowledgement()
+            && later.is_some_and(|later| later.add(self))
+    }
+
+    /// Sends what was posted, after what is to be answered or with it.
+    #[inline(never)]
+    pub(super) fn send_posted(&self, side: &mut SendSide) {
+        let is_small = side.ring.len() == 1 && side.ring.front().is_some_and(|wr| wr.data.length() <= SMALL);
+        match side.far.as_mut().filter(|_| is_small) {
+            Some(far) => far.is_answered_behind = true,
+            None => {
+                self.answer();
+            }
+        }
+        self.work(side, true);
+        if is_small {
+            // Where nothing has left.
+            self.answer();
+        }
+    }
+
+    /// Puts the acknowledgement that waits, and nothing else does, into a burst of one packet.
+    pub(super) fn acknowledge_behind(
+        &self,
+        burst: &mut Burst<'_>,
+        receiver: &mut Receiver,
+    ) -> Option<Response> {
+        if !receiver.responder.has_lone_acknowledgement() || burst.is_full() {
+            return None;
+        }
+        let response = receiver.responder.next_response()?;
+        let Ok(()) = burst.push::<std::convert::Infallible>(&response.head, 0, |_| Ok(()));
+        Some(response)
+    }
+
+    /// Acknowledges what has come, where nobody has the locks of it.
+    fn answer_now(&self) {
+        let (Some(mut arrivals), Some(network)) = (self.arrivals.try_lock(), self.device().network_way())
+        else {
+            return;
+        };
+        let Some(receiver) = arrivals.as_mut() else { return };
+        if let Some(mut burst) = network.try_burst(&receiver.peer.flow()) {
+            self.acknowledge_behind(&mut burst, receiver);
+        }
+    }
+}
