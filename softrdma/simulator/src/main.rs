@@ -24,8 +24,9 @@ use softrdma_schedule::{Why, begin, shared};
 use ledger::Ledger;
 use plan::Plan;
 
-/// Steps of a run at most.
-const MOST_STEPS: u64 = 60_000_000;
+/// Steps of a run at most. A request that is tried again by the shortest timer until the end takes a hundred
+/// million.
+const MOST_STEPS: u64 = 400_000_000;
 /// How long, after the last act, everything takes that waits for something, in nanoseconds.
 const GRACE: u64 = 15_000_000_000;
 

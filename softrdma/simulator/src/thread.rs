@@ -89,6 +89,10 @@ impl Thread<'_> {
         let Program { board, ledger, me, .. } = *self.program;
         let before = ledger.seen[me].count.get();
         self.drain(false);
+        // What came after the last look at the bell rang it.
+        if readable(self.program.channels[self.number].fd(), 0) {
+            return;
+        }
         for polled in &ledger.seen[me].polled[before..ledger.seen[me].count.get()] {
             let polled = polled.get();
             let from = polled.message.map(|message| self.program.plan.messages[message].from);
