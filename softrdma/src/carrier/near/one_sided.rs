@@ -167,7 +167,8 @@ impl<'a> Locked<'a> {
     /// Takes it where nobody has it.
     #[inline(always)]
     fn take(lock: &'a Lock, me: Owner) -> Option<Self> {
-        lock.try_lock(me).then_some(Self(lock, me))
+        // Made behind the lock alone: one that is dropped lets go of what another thread of the process has.
+        lock.try_lock(me).then(|| Self(lock, me))
     }
 
     /// Gives it back; `false` where it was taken away before.
@@ -282,5 +283,22 @@ impl Opened {
             && self.is_open[usize::from(access.is_read)]
             && length > 0
             && key.key().covers(access.addr, length)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_another_thread_of_the_process_has_stays_its_own() {
+        let (lock, me) = (Lock::default(), Owner::new(1, 7).unwrap());
+        assert!(lock.try_lock(me));
+        assert!(Locked::take(&lock, me).is_none());
+        assert_eq!(lock.owner(), Some(me));
+        assert!(Locked::take(&lock, Owner::new(2, 7).unwrap()).is_none());
+        assert!(lock.unlock(me));
+        assert!(Locked::take(&lock, me).unwrap().give_back());
+        assert_eq!(lock.owner(), None);
     }
 }
