@@ -16,11 +16,14 @@ use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, can_fence_all, fence_all, 
 const NOBODY: usize = 0;
 /// Uses in a row after which a thread owns the lock, the first time.
 #[cfg(not(loom))]
-const USES: u32 = 64;
+const USES: u32 = 1024;
 #[cfg(loom)]
 const USES: u32 = 1;
 /// By so many powers of two more uses each time that the ownership was taken away, ...
+#[cfg(not(loom))]
 const DEARER: u32 = 3;
+#[cfg(loom)]
+const DEARER: u32 = 0;
 /// ... as often as this at most.
 const TIMES: u32 = 8;
 
@@ -43,11 +46,15 @@ pub(crate) struct Uses {
     count: AtomicU32,
     /// How often the ownership was taken away.
     ended: AtomicU32,
+    /// The first owner, and the only one ever: another might be about to take the lock as its owner when it
+    /// loses that, and would then give back what its successor has.
+    only: AtomicUsize,
 }
 
 impl Uses {
     pub(crate) fn new() -> Self {
-        Self { last: AtomicUsize::new(NOBODY), count: AtomicU32::new(0), ended: AtomicU32::new(0) }
+        let [last, only] = [(); 2].map(|()| AtomicUsize::new(NOBODY));
+        Self { last, count: AtomicU32::new(0), ended: AtomicU32::new(0), only }
     }
 }
 
@@ -135,8 +142,10 @@ impl Bias {
     #[cold]
     #[inline(never)]
     fn consider(&self, me: usize, uses: &Uses, count: u32) {
-        let ended = uses.ended.load(Ordering::Relaxed);
-        if ended < TIMES && count >= USES << (DEARER * ended) && me != NOBODY && can_fence_all() {
+        let (ended, only) = (uses.ended.load(Ordering::Relaxed), uses.only.load(Ordering::Relaxed));
+        let is_often = ended < TIMES && count >= USES << (DEARER * ended);
+        if is_often && me != NOBODY && (only == NOBODY || only == me) && can_fence_all() {
+            uses.only.store(me, Ordering::Relaxed);
             self.owner.store(me, Ordering::Relaxed);
             uses.count.store(0, Ordering::Relaxed);
         }

@@ -357,7 +357,7 @@ mod tests {
             if !sync::can_fence_all() || sync::this_thread() == 0 {
                 return;
             }
-            (0..1000).for_each(|_| *lock.lock() += 1);
+            (0..2000).for_each(|_| *lock.lock() += 1);
             assert!(lock.lock().lock.bias.is_taken());
             scope.spawn(|| *lock.lock() += 1).join().unwrap();
             assert!(!lock.lock().lock.bias.is_taken());

@@ -175,16 +175,17 @@ fn a_lock_that_its_owner_left_held_is_not_had() {
 }
 
 #[test]
-fn ownership_passes_to_who_uses_the_lock_next() {
+fn an_owner_is_not_disturbed_by_one_that_was_about_to_take_it() {
     loom::model(|| {
         let lock = owned();
         let other = {
             let lock = lock.clone();
-            thread::spawn(move || (0..10).for_each(|_| count(&lock)))
+            // As often as makes an owner of it, if anybody became one, and once more.
+            thread::spawn(move || (0..4).for_each(|_| count(&lock)))
         };
-        other.join().unwrap();
         count(&lock);
-        assert_eq!(seen(&lock), 13);
+        other.join().unwrap();
+        assert_eq!(seen(&lock), 7);
     });
 }
 
