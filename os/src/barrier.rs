@@ -2,7 +2,7 @@
 //! it, and who stores often and then looks pays nothing.
 
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::errno::Errno;
 
@@ -50,9 +50,22 @@ pub fn everywhere() {
     fence(Ordering::SeqCst);
     if command(libc::MEMBARRIER_CMD_GLOBAL_EXPEDITED).is_none() {
         // It was there, so that something keeps this process from it by now.
-        std::thread::sleep(STORED);
+        wait(STORED);
         fence(Ordering::SeqCst);
     }
+}
+
+/// By the bare system call: at the C library's the thread may be cancelled, which unwinds through its callers.
+fn wait(time: Duration) {
+    let (errno, until) = (Errno::last(), Instant::now() + time);
+    while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+        let left = libc::timespec { tv_sec: 0, tv_nsec: libc::c_long::from(left.subsec_nanos() as i32) };
+        // SAFETY: nanosleep reads the time, and writes nothing without a second one.
+        unsafe {
+            libc::syscall(libc::SYS_nanosleep, &raw const left, std::ptr::null_mut::<libc::timespec>())
+        };
+    }
+    errno.set();
 }
 
 #[cfg(test)]

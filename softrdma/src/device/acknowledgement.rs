@@ -83,7 +83,7 @@ impl Later {
             std::mem::take(&mut *waiting)
         };
         for qp in waiting.all[..waiting.count].iter_mut().filter_map(Option::take) {
-            qp.answer();
+            qp.answer_or_keep();
         }
     }
 
@@ -97,6 +97,8 @@ impl Later {
         let count = std::mem::take(&mut waiting.count);
         for qp in waiting.all[..count].iter_mut().filter_map(Option::take) {
             qp.answer_now();
+            // What ends it takes locks.
+            std::mem::forget(qp);
         }
     }
 
@@ -115,20 +117,25 @@ impl QueuePair {
             && later.is_some_and(|later| later.add(self))
     }
 
+    /// Sends the answers that are due, those for which there is no room with the next look at the network.
+    fn answer_or_keep(&self) {
+        if self.answer() {
+            self.device().keep_answers(self);
+        }
+    }
+
     /// Sends what was posted, after what is to be answered or with it.
     #[inline(never)]
     pub(super) fn send_posted(&self, side: &mut SendSide) {
         let is_small = side.ring.len() == 1 && side.ring.front().is_some_and(|wr| wr.data.length() <= SMALL);
         match side.far.as_mut().filter(|_| is_small) {
             Some(far) => far.is_answered_behind = true,
-            None => {
-                self.answer();
-            }
+            None => self.answer_or_keep(),
         }
         self.work(side, true);
         if is_small {
             // Where nothing has left.
-            self.answer();
+            self.answer_or_keep();
         }
     }
 

@@ -104,7 +104,7 @@ impl QueuePair {
     /// [`Error::Invalid`] for one that leads to no other host, or whose interface is too narrow.
     pub(super) fn new_way(&self, mask: Attr, attributes: &Attributes) -> Result<Option<Way>> {
         let is_connection = mask.has(Attr::STATE) && attributes.state == QpState::Rtr;
-        if !self.is_far() || !mask.has(Attr::AV) || is_connection {
+        if !self.is_far() || !mask.has(Attr::AV) || is_connection || !self.device().is_mine() {
             return Ok(None);
         }
         let path = &attributes.path;
@@ -116,7 +116,8 @@ impl QueuePair {
     /// A connection with another host takes another way, or its peer may have more or fewer reads under way.
     /// What is under way already is sent again by the new way, if no answer comes.
     pub(super) fn change_far(&self, side: &mut SendSide, mask: Attr, way: Option<Way>) {
-        let Some(far) = side.far.as_mut() else { return };
+        // A forked child has locks as the parent's threads had them then.
+        let Some(far) = side.far.as_mut().filter(|_| self.device().is_mine()) else { return };
         let mut arrivals = self.arrivals.lock();
         let Some(receiver) = arrivals.as_mut() else { return };
         if let Some(way) = way {

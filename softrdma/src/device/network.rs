@@ -11,7 +11,7 @@ use ironverbs_os::growth::TryPush;
 
 use super::acknowledgement::Later;
 use super::{Device, QueuePair};
-use crate::carrier::far::network::{Missing, Network};
+use crate::carrier::far::network::{Looked, Missing, Network};
 use crate::carrier::near::number::place_of;
 
 /// Queue pairs that packets of one look came for, at most, before what follows is seen to.
@@ -20,6 +20,8 @@ const TOUCHED: usize = 16;
 const OFTEN: u64 = 16;
 /// Who looked last within so many nanoseconds would have looked again soon.
 const LATELY: u64 = 4000;
+/// Looks at most that take all that has come before an answer counts as missing: a socket holds less.
+const FIRST: u32 = 1000;
 /// So many times in a row the thread must have been of no use before it leaves all to a program that polls.
 const VAIN: u32 = 16;
 /// How long the thread runs at a time where others want its processor, in nanoseconds: as little as may be.
@@ -73,6 +75,14 @@ impl Net {
         })
     }
 
+    /// The queue pair has answers left, which leave with the next look at the network.
+    fn keep(&self, qp: &Arc<QueuePair>) {
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        self.is_pending.store(true, Ordering::Relaxed);
+        // Without memory for it the peer asks again.
+        let _ = pending.try_push(Arc::downgrade(qp));
+    }
+
     /// Begins to take packets also where nobody polls.
     pub(super) fn start(&self, device: Weak<Device>) {
         let ends = self.ends.clone();
@@ -109,10 +119,7 @@ impl Touched {
     fn settle(&mut self, net: &Net, later: Option<&Later>) {
         for qp in self.all[..self.count].iter_mut().filter_map(Option::take) {
             if qp.settle_arrivals(later) {
-                let mut pending = net.pending.lock().unwrap_or_else(PoisonError::into_inner);
-                net.is_pending.store(true, Ordering::Relaxed);
-                // Without memory for it the peer asks again.
-                let _ = pending.try_push(Arc::downgrade(&qp));
+                net.keep(&qp);
             }
         }
         self.count = 0;
@@ -123,6 +130,16 @@ impl Device {
     /// What packets leave by, where the device has a network.
     pub(crate) fn network_way(&self) -> Option<&Network> {
         self.net.as_ref().map(|net| &net.network)
+    }
+
+    /// This queue pair has answers left, for which there was no room.
+    #[cold]
+    pub(super) fn keep_answers(&self, qp: &QueuePair) {
+        if let Some(net) = &self.net
+            && let Some(qp) = self.queue_pair(qp.index())
+        {
+            net.keep(&qp);
+        }
     }
 
     /// So many more queue pairs are connected to other hosts, or fewer.
@@ -160,7 +177,11 @@ impl Device {
     /// Takes the packets that have come, before one counts as missing.
     pub(super) fn take_packets_first(&self) {
         if let Some(net) = self.net.as_ref().filter(|_| self.is_mine()) {
-            self.take_packets(net, None);
+            for _ in 0..FIRST {
+                if self.take_packets(net, None).is_all {
+                    break;
+                }
+            }
         }
     }
 
@@ -171,9 +192,9 @@ impl Device {
         }
     }
 
-    /// Takes the packets that have come, and does what follows; whether there is more to do.
+    /// Takes the packets that have come, and does what follows; what is left.
     #[cold]
-    fn take_packets(&self, net: &Net, later: Option<&Later>) -> bool {
+    fn take_packets(&self, net: &Net, later: Option<&Later>) -> Looked {
         let mut touched = Touched::default();
         if net.is_pending.load(Ordering::Relaxed) && net.is_pending.swap(false, Ordering::Relaxed) {
             let pending = std::mem::take(&mut *net.pending.lock().unwrap_or_else(PoisonError::into_inner));
@@ -189,14 +210,17 @@ impl Device {
                 touched.add(net, qp, later);
             }
         });
-        if received.is_some() {
+        // Who takes them just now says itself what that left.
+        let mut looked = received.unwrap_or(Looked { more: false, is_all: true });
+        if received.is_some() && looked.is_all {
             net.taken.fetch_max(began, Ordering::Relaxed);
         }
         if packets > 0 {
             net.packets.fetch_add(packets, Ordering::Relaxed);
         }
         touched.settle(net, later);
-        received == Some(true) || net.is_pending.load(Ordering::Relaxed)
+        looked.more |= net.is_pending.load(Ordering::Relaxed);
+        looked
     }
 }
 
@@ -215,7 +239,7 @@ fn run(device: &Weak<Device>, ends: &AtomicBool) {
         let has_left = !device.is_mine();
         net.later.look_after(false);
         let (packets, before) = (net.packets.load(Ordering::Relaxed), device.taken_at());
-        let more = !has_left && device.take_packets(net, None);
+        let more = !has_left && device.take_packets(net, None).more;
         // Who waits for what is written to its memory does not poll for it, whatever it does between.
         let is_wanted = packets != net.packets.load(Ordering::Relaxed) && device.now() > before + LATELY;
         vain = if is_wanted { 0 } else { vain.saturating_add(1) };

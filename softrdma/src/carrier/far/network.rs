@@ -89,9 +89,9 @@ impl Network {
         Some(Burst { port: &self.port, outgoing, flow: *flow, count: 0 })
     }
 
-    /// Tells the packets that have come; whether there may be more. `None` where another thread does so just
-    /// now. Those that are damaged are dropped.
-    pub(crate) fn receive(&self, mut tell: impl FnMut(&Flow, &Packet<'_>, u16)) -> Option<bool> {
+    /// Tells the packets that have come, and what that leaves. `None` where another thread does so just now.
+    /// Those that are damaged are dropped.
+    pub(crate) fn receive(&self, mut tell: impl FnMut(&Flow, &Packet<'_>, u16)) -> Option<Looked> {
         let mut inbox = match self.inbox.try_lock() {
             Ok(inbox) => inbox,
             Err(TryLockError::Poisoned(inbox)) => inbox.into_inner(),
@@ -104,11 +104,12 @@ impl Network {
                 }
             });
             // Where the socket gives an error nothing has come: it is asked again with the next look.
-            if !received.is_ok_and(|received| received.more) {
-                return Some(false);
+            let Ok(received) = received else { return Some(Looked { more: false, is_all: true }) };
+            if !received.more {
+                return Some(Looked { more: false, is_all: !received.may_be_more });
             }
         }
-        Some(true)
+        Some(Looked { more: true, is_all: false })
     }
 }
 
@@ -124,6 +125,15 @@ fn open<'a>(flow: &Flow, bytes: &'a [u8]) -> Option<(Packet<'a>, u16)> {
 fn wire_flow(source: Ipv6Addr, source_port: u16, destination: Ipv6Addr) -> Option<WireFlow> {
     let (from, to) = (SocketAddr::from((source, source_port)), SocketAddr::from((destination, PORT)));
     WireFlow::new(from, to)
+}
+
+/// What a look at the socket leaves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Looked {
+    /// There may be more, of which it is worth asking at once.
+    pub(crate) more: bool,
+    /// All is taken that was there.
+    pub(crate) is_all: bool,
 }
 
 /// See [`Network::burst`].

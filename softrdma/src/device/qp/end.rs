@@ -46,11 +46,14 @@ impl QueuePair {
     }
 
     fn end(&self) {
-        // The program may have seen what came before its answer left, and the peer would wait for that in vain.
-        self.answer();
-        self.set_far(false);
         // A forked child has locks as the parent's threads had them then.
         let is_mine = self.device.is_mine();
+        if is_mine {
+            // The program may have seen what came before its answer left, and the peer would wait for that in
+            // vain.
+            self.answer();
+        }
+        self.set_far(false);
         let Some(mut side) = (if is_mine { Some(self.send_side()) } else { self.send_side_soon() }) else {
             return;
         };

@@ -29,8 +29,10 @@ pub struct Received {
     pub passed: usize,
     /// Packets that were thrown away: cut off, or of a place to which none can be passed.
     pub lost: usize,
-    /// There may be more.
+    /// There may be more, of which it is worth asking at once.
     pub more: bool,
+    /// There may be more, whether that is worth it or not.
+    pub may_be_more: bool,
 }
 
 /// Where packets arrive; kept, since it is large. Of its memory only what has ever been written to is there.
@@ -91,7 +93,8 @@ impl Inbox {
             }
             Err(errno) => return Err(errno),
         };
-        received.more = count == self.asks_for && count > 1;
+        received.may_be_more = count == self.asks_for;
+        received.more = received.may_be_more && count > 1;
         self.asks_for = (2 * count).min(MESSAGES);
         for nth in 0..count {
             let Some((flow, bytes, segment)) = self.message(nth) else {
