@@ -41,10 +41,11 @@ use crate::rules::verbs::QpType;
 
 use initiator::Initiator;
 use near::Near;
+use near::completion_order::CompletionOrder;
 use near::endpoint::Endpoint;
 use outgoing::Outgoing;
 use started::{Sent, Started};
-use wr::{OneSided, PlainSend, Wr};
+use wr::{Datagram, OneSided, PlainSend, Wr};
 
 /// What carries the requests of a queue pair, which holds it alone while one is started.
 #[derive(Debug)]
@@ -96,6 +97,39 @@ impl Carrier {
     pub(crate) fn send_plain_shared(&mut self, endpoint: &Endpoint, pd: u32, send: &PlainSend) -> Sent {
         let Self::Near(near) = self;
         near.send_plain_shared(endpoint, pd, send)
+    }
+
+    /// Whether [`Carrier::send_plain_datagram`] is worth a try.
+    #[inline(always)]
+    pub(crate) fn is_prepared_for_datagrams(&self) -> bool {
+        let Self::Near(near) = self;
+        near.is_prepared_for_datagrams()
+    }
+
+    /// As [`Carrier::send_plain`], of a datagram; [cleared up](Carrier::clear_up_datagram) likewise.
+    #[inline(always)]
+    pub(crate) fn send_plain_datagram(
+        &mut self,
+        endpoint: &Endpoint,
+        from: &Initiator,
+        send: &PlainSend,
+        to: &Datagram<'_>,
+    ) -> Sent {
+        let Self::Near(near) = self;
+        near.send_plain_datagram(endpoint, from, send, to)
+    }
+
+    /// Ends what [`Carrier::send_plain_datagram`] began; `false` where nothing happened.
+    #[cold]
+    pub(crate) fn clear_up_datagram(
+        &mut self,
+        sent: Sent,
+        to: &Datagram<'_>,
+        solicited: bool,
+        order: &CompletionOrder<'_>,
+    ) -> bool {
+        let Self::Near(near) = self;
+        near.clear_up_datagram(sent, to, solicited, order)
     }
 
     /// Ends what [`Carrier::send_plain`] began; `None` where nothing happened.

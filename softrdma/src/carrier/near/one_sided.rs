@@ -7,7 +7,6 @@
 //! this key is known. Whatever is not as it was, or is not had at once, is left to the general way, before
 //! anything has happened but a part of the copy, with which that begins again.
 
-use std::mem::forget;
 use std::sync::Arc;
 
 use crate::queues::shared::{Events, Memory as _, Object, QpWord, Word};
@@ -15,7 +14,7 @@ use crate::rules::requester::{Outcome, Syndrome};
 use crate::rules::responder::{Incoming, Plan, Verdict, judge};
 use crate::rules::verbs::{Event, Opcode, QpState, QpType, SendFlags};
 use crate::shm::copy::{Direction, Span, transfer_whole};
-use crate::shm::lock::{Lock, Owner};
+use crate::shm::lock::Lock;
 use crate::shm::objects::Held;
 
 use super::attributes::QP_WORDS;
@@ -23,7 +22,7 @@ use super::bytes::{self, KnownKey};
 use super::direct::{RingWriter, enter, has_older, is_settled, left};
 use super::endpoint::Endpoint;
 use super::key_cache::KeyCache;
-use super::mapped::{Mapped, Watched};
+use super::mapped::{Locked, Mapped, Watched};
 use super::peers::Remote;
 use super::target::Target;
 use crate::carrier::initiator::Initiator;
@@ -156,33 +155,6 @@ impl Accesses {
             (true, false) => Some(Outcome::Refused(Syndrome::Operational)),
             (false, _) => None,
         }
-    }
-}
-
-/// The lock of the target's queue pair. One that is not given back is abandoned: who has it next repairs the
-/// queue pair.
-struct Locked<'a>(&'a Lock, Owner);
-
-impl<'a> Locked<'a> {
-    /// Takes it where nobody has it.
-    #[inline(always)]
-    fn take(lock: &'a Lock, me: Owner) -> Option<Self> {
-        lock.try_lock(me).then_some(Self(lock, me))
-    }
-
-    /// Gives it back; `false` where it was taken away before.
-    #[inline(always)]
-    fn give_back(self) -> bool {
-        let is_kept = self.0.unlock(self.1);
-        forget(self);
-        is_kept
-    }
-}
-
-impl Drop for Locked<'_> {
-    #[cold]
-    fn drop(&mut self) {
-        self.0.abandon(self.1);
     }
 }
 

@@ -81,6 +81,7 @@ impl QueuePair {
         let is_retired = acquire(&endpoint.own.within(SOON), object).is_ok();
         let cqs = if is_retired {
             self.end_direct();
+            self.end_datagrams(true);
             let held = reset(&endpoint.own, self.index);
             let _ = endpoint.objects.retire(object);
             endpoint.own.unlock(object);
@@ -88,6 +89,7 @@ impl QueuePair {
             self.forget_completions()
         } else {
             self.abandon_direct();
+            self.end_datagrams(false);
             self.each_cq().map(|cq| cq.map(Arc::downgrade))
         };
         if let Some(permissions) = &endpoint.permissions {
