@@ -310,7 +310,7 @@ fn act(
             None => Act::ResizeCq(qp.recv_cq),
         }],
         _ if !qp.waits => {
-            let to = if qp.qp_type == QpType::Ud && !(all_send && !random.once_in(8)) {
+            let to = if qp.qp_type == QpType::Ud && (!all_send || random.once_in(8)) {
                 let is_ud = |end: &&End| processes[end.0].qps[end.1].qp_type == QpType::Ud;
                 random.pick(&ends.iter().filter(is_ud).copied().collect::<Vec<_>>())
             } else {

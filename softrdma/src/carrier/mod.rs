@@ -63,10 +63,16 @@ impl Carrier {
         Ok(Self::Near(Near::new(qp_type, max_send_wr)?))
     }
 
-    /// Forgets whom it talked to: on RESET, on RTR, where the way changes (`IBV_QP_AV`), and at the end.
+    /// Forgets whom it talked to: on RESET, on RTR, and where the way changes (`IBV_QP_AV`).
     pub(crate) fn reconnect(&mut self) {
         let Self::Near(near) = self;
         near.reconnect();
+    }
+
+    /// Forgets all that it wrote to, at the end.
+    pub(crate) fn end(&mut self) {
+        let Self::Near(near) = self;
+        near.end();
     }
 
     /// Starts a request; never waits for anything but short locks, and some microseconds for room in a ring.

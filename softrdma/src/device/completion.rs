@@ -306,10 +306,10 @@ impl CompletionQueue {
         }
         if after.0 < After::BROKEN {
             self.device.free_if_stuck();
-        } else if let Some(qp) = self.device.queue_pair(after.0 - After::BROKEN) {
-            if !qp.settle_datagrams(BRIEFLY) || qp.state() == QpState::Err {
-                qp.flush_if_broken();
-            }
+        } else if let Some(qp) = self.device.queue_pair(after.0 - After::BROKEN)
+            && (!qp.settle_datagrams(BRIEFLY) || qp.state() == QpState::Err)
+        {
+            qp.flush_if_broken();
         }
     }
 

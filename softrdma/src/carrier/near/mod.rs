@@ -83,12 +83,17 @@ impl Near {
         Ok(Self { targets, burst, writer: None, datagrams, accesses })
     }
 
-    /// Forgets whom it talked to.
+    /// Forgets whom it talked to. Rings of datagrams stay: what waits there comes before what follows.
     pub fn reconnect(&mut self) {
         self.writer = None;
-        self.datagrams.forget();
         self.accesses.forget();
         self.targets.clear();
+    }
+
+    /// Its queue pair ends: nobody writes to a ring of its peers any more.
+    pub(crate) fn end(&mut self) {
+        self.reconnect();
+        self.datagrams.forget();
     }
 
     /// Starts a request, by the first way that takes it: the direct ring, a burst, or executed by itself.

@@ -60,7 +60,7 @@ impl QueuePair {
         side.requester.set_state(QpState::Reset);
         self.schedule(&mut side);
         // Before its number may be another's, which would go on writing to the peer's ring.
-        side.carrier.reconnect();
+        side.carrier.end();
         self.end_shared();
         self.detach_counters(&mut side.counters);
         self.device.receive_pds[self.index as usize].store(0, Ordering::Relaxed);

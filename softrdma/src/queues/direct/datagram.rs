@@ -22,6 +22,8 @@ use super::{
 };
 use crate::queues::shared::{Memory, slot};
 
+/// Words of a datagram that has one slot.
+pub const SHORT_WORDS: usize = FIRST as usize;
 /// No word of a ring says that.
 const NO_END: u64 = u64::MAX;
 /// The sender asked for solicited completions.
@@ -54,14 +56,18 @@ impl Datagram {
         Self { header, bytes: found.bytes, count: found.count }
     }
 
-    /// Copies its words; how many there are.
-    pub fn copy(&self, memory: &impl Memory, (qp, slots): (u32, u32), to: &mut [u64]) -> usize {
-        let words = self.bytes.div_ceil(8).min(to.len() as u32);
-        for (word, to) in (0..words).zip(to) {
+    /// Copies its words, as many as there is place for: at least [`SHORT_WORDS`].
+    #[inline(always)]
+    fn copy(&self, memory: &impl Memory, (qp, slots): (u32, u32), to: &mut [u64]) {
+        if self.bytes <= SHORT {
+            let first = slot_word(qp, slots, self.count, SLOT_WORDS - FIRST);
+            memory.load_all(first, &mut to[..FIRST as usize]);
+            return;
+        }
+        for (word, to) in (0..self.bytes.div_ceil(8)).zip(to) {
             let (behind, place) = payload_at(word);
             *to = memory.load(slot_word(qp, slots, self.count.wrapping_add(behind), place));
         }
-        words as usize
     }
 
     /// The count behind its last slot.
@@ -153,7 +159,7 @@ impl Sender {
         if bytes <= SHORT && self.room > 0 {
             return true;
         }
-        self.takes(bytes) && self.look_for_room(memory, bytes, requests())
+        self.takes(bytes) && (slots_of(bytes) <= self.room || self.look_for_room(memory, bytes, requests()))
     }
 
     #[inline(never)]
@@ -310,9 +316,9 @@ impl Receiver {
         self.messages.count = memory.load(at(self.messages.qp, DirectWord::Taken)) as u32;
     }
 
-    /// Copies the words of a datagram to `to`.
+    /// Copies the words of a datagram, as many as there is place for: at least [`SHORT_WORDS`].
     #[inline(always)]
-    pub fn copy(&self, memory: &impl Memory, datagram: &Datagram, to: &mut [u64]) -> usize {
+    pub fn copy(&self, memory: &impl Memory, datagram: &Datagram, to: &mut [u64]) {
         datagram.copy(memory, (self.messages.qp, self.messages.slots), to)
     }
 

@@ -8,7 +8,7 @@ use std::hint::spin_loop;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use ironverbs_os::growth::{TryPush, try_box};
+use ironverbs_os::growth::TryPush;
 
 use crate::carrier::initiator::Initiator;
 use crate::carrier::near::attributes::{Place, QP_WORDS, load};
@@ -129,7 +129,7 @@ fn requests(head: &Mapped<AtomicU64>, tail: &Mapped<AtomicU64>, capacity: u32) -
 impl DatagramWriter {
     /// The ring that the target has for this queue pair.
     #[cold]
-    fn find(endpoint: &Endpoint, from: &Initiator, qp_num: u32, dgid: [u8; 16]) -> Option<Box<Self>> {
+    fn find(endpoint: &Endpoint, from: &Initiator, qp_num: u32, dgid: [u8; 16]) -> Option<Self> {
         let mut target = Target::find(endpoint, qp_num, dgid)?;
         target.lock(true, || acquire(&target.remote.host.with(&target.held), Object::Qp(target.qp))).ok()?;
         let made = Self::attach(endpoint, from, &mut target);
@@ -138,9 +138,7 @@ impl DatagramWriter {
         let (ring, sender, head, tail, capacity) = made.filter(|_| is_kept)?;
         let (segment, key_cache) = (endpoint.segment.clone(), KeyCache::default());
         let (in_vain, is_used) = (None, true);
-        let made =
-            Self { target, ring, sender, head, tail, capacity, way, key_cache, in_vain, is_used, segment };
-        try_box(made).ok()
+        Some(Self { target, ring, sender, head, tail, capacity, way, key_cache, in_vain, is_used, segment })
     }
 
     /// Behind the target's lock.
@@ -292,7 +290,7 @@ impl DatagramWriter {
         };
         let imm = (wr.opcode == Opcode::SendWithImm).then_some(wr.imm_or_key);
         let header = Header { qkey: from.key_to(to.qkey), imm, solicited };
-        let (ring, gathered) = (DirectRing::of(&self.ring), &*gathered);
+        let (ring, gathered) = (DirectRing::of(&self.ring), gathered);
         let is_there = self.sender.send(&ring, bytes, &header, |words, at| {
             put_bytes(words, gathered.get(at as usize..).unwrap_or(&[]));
         });
@@ -342,7 +340,7 @@ fn send_long(
 /// The rings that a datagram queue pair writes. See the module.
 #[derive(Debug, Default)]
 pub(crate) struct DatagramWriters {
-    all: Vec<Box<DatagramWriter>>,
+    all: Vec<DatagramWriter>,
     /// The one that was used last.
     last: usize,
     /// Datagrams that found none.
@@ -365,10 +363,10 @@ impl DatagramWriters {
     #[inline(always)]
     fn of(&mut self, to: &Datagram<'_>) -> Option<&mut DatagramWriter> {
         let is_of = |writer: &DatagramWriter| writer.target.is(to.qp_num, &to.dgid);
-        if !self.all.get(self.last).is_some_and(|writer| is_of(writer)) {
-            self.last = self.all.iter().position(|writer| is_of(writer))?;
+        if !self.all.get(self.last).is_some_and(is_of) {
+            self.last = self.all.iter().position(is_of)?;
         }
-        self.all.get_mut(self.last).map(|writer| &mut **writer)
+        self.all.get_mut(self.last)
     }
 
     /// Sends a datagram as the last one to its target went, where nothing has changed since.
@@ -458,7 +456,7 @@ impl DatagramWriters {
                 || !writer.target.remote.lives()
                 || !writer.is_open()
         };
-        let idle = self.all.iter().position(|writer| is_idle(writer));
+        let idle = self.all.iter().position(is_idle);
         if let Some(place) = idle {
             self.all.swap_remove(place);
         }
@@ -520,7 +518,7 @@ impl DatagramWriters {
         let waits = |writer: &DatagramWriter| {
             writer.target.qp_num == qp_num && writer.sender.has_waiting(&DirectRing::of(&writer.ring))
         };
-        match self.all.iter().position(|writer| waits(writer)) {
+        match self.all.iter().position(waits) {
             Some(place) => self.settle_one(endpoint, from, place, targets, room),
             None => Ok(()),
         }

@@ -21,8 +21,8 @@ use crate::carrier::near::key_cache::KeyCache;
 use crate::carrier::near::mapped::{Locked, Mapped};
 use crate::carrier::near::number::place_of;
 use crate::carrier::near::own_ring::OwnReader;
-use crate::queues::direct::datagram::{Datagram, Receiver};
-use crate::queues::direct::{DirectWord, MAX_DIRECT};
+use crate::queues::direct::datagram::{Datagram, Receiver, SHORT_WORDS};
+use crate::queues::direct::{DirectWord, MAX_DIRECT, SHORT};
 use crate::queues::shared::{Memory as _, Object, QpWord, Word, held, slot};
 use crate::rules::completion::Completion;
 use crate::rules::qp::receives;
@@ -151,6 +151,40 @@ impl DatagramRing {
     fn take(&mut self, datagram: &Datagram) {
         self.receiver.take(&DirectRing::of(&self.ring), datagram);
         (self.watched, self.in_vain) = (self.receiver.watched(), 0);
+    }
+
+    /// Takes the next one, with the request behind which the head is that, to this memory.
+    #[inline(always)]
+    fn take_to<const MOST_WORDS: usize>(
+        &mut self,
+        datagram: &Datagram,
+        to: u64,
+        (head, count): (&AtomicU64, u32),
+        locked: Locked<'_>,
+        completion: Completion,
+    ) -> Completion {
+        let mut words = [0; MOST_WORDS];
+        self.receiver.copy(&DirectRing::of(&self.ring), datagram, &mut words);
+        self.take(datagram);
+        head.store(count.into(), Ordering::Release);
+        // The memory may not be there: a program that goes on after the fault must not keep the lock.
+        locked.give_back();
+        bytes::put_words(to, &words, datagram.bytes);
+        let is_ipv4 = words[0].to_ne_bytes()[0] >> 4 != 6;
+        let flags = if is_ipv4 { completion.flags.union(WcFlags::IPV4) } else { completion.flags };
+        Completion { flags, ..completion }
+    }
+
+    #[inline(never)]
+    fn take_long(
+        &mut self,
+        datagram: &Datagram,
+        to: u64,
+        head: (&AtomicU64, u32),
+        locked: Locked<'_>,
+        completion: Completion,
+    ) -> Completion {
+        self.take_to::<WORDS>(datagram, to, head, locked, completion)
     }
 
     /// Whether a living process writes there, or may have begun to.
@@ -347,14 +381,14 @@ impl DatagramReader {
                 locked.give_back();
                 return Look::Waits;
             };
-            let mut words = [0; WORDS];
-            ring.receiver.copy(&DirectRing::of(&ring.ring), &datagram, &mut words);
-            ring.take(&datagram);
-            self.own.head.get().store(u64::from(count.wrapping_add(1)), Ordering::Release);
-            // The memory may not be there: a program that goes on after the fault must not keep the lock.
-            locked.give_back();
-            bytes::put_words(to, &words, datagram.bytes);
-            take(&completion(wr_id, &datagram, &words, self.qp_num, ring.src_qp));
+            let completion = completion(wr_id, &datagram, self.qp_num, ring.src_qp);
+            let head = (self.own.head.get(), count.wrapping_add(1));
+            let completion = if datagram.bytes <= SHORT {
+                ring.take_to::<SHORT_WORDS>(&datagram, to, head, locked, completion)
+            } else {
+                ring.take_long(&datagram, to, head, locked, completion)
+            };
+            take(&completion);
             return Look::Taken;
         }
     }
@@ -536,15 +570,12 @@ impl Own {
     }
 }
 
-/// The completion of a request that took a datagram with these bytes.
+/// The completion of a request that took a datagram, but for what its first byte says.
 #[inline(always)]
-fn completion(wr_id: u64, datagram: &Datagram, words: &[u64; WORDS], qp_num: u32, src_qp: u32) -> Completion {
+fn completion(wr_id: u64, datagram: &Datagram, qp_num: u32, src_qp: u32) -> Completion {
     let imm = datagram.header.imm;
-    let is_ipv4 = words[0].to_ne_bytes()[0] >> 4 != 6;
     // rule: wc-header, wc-immediate
-    let flags = WcFlags::GRH
-        .union(if is_ipv4 { WcFlags::IPV4 } else { WcFlags::NONE })
-        .union(if imm.is_some() { WcFlags::WITH_IMM } else { WcFlags::NONE });
+    let flags = WcFlags::GRH.union(if imm.is_some() { WcFlags::WITH_IMM } else { WcFlags::NONE });
     Completion {
         wr_id,
         status: Status::Success,
