@@ -47,7 +47,7 @@
 //! | [`datagram`] | rings of datagrams, which get their requests when they are taken |
 
 mod credit;
-pub mod datagram;
+pub(crate) mod datagram;
 mod receiver;
 mod sender;
 pub mod shared;

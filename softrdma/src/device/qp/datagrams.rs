@@ -1,4 +1,5 @@
-//! Direct rings of datagrams: offered while a datagram queue pair receives, ended with a reset or the queue pair.
+//! Direct rings of datagrams: offered while a datagram queue pair receives, ended with a reset or the queue
+//! pair.
 
 use std::time::Duration;
 
@@ -43,8 +44,8 @@ impl QueuePair {
         }
     }
 
-    /// Nothing comes by rings any more, and what waits there is lost. `is_locked`: the queue pair's lock is had;
-    /// else a peer may still find the rings, so that they serve nobody else.
+    /// Nothing comes by rings any more, and what waits there is lost. `is_locked`: the queue pair's lock is
+    /// had; else a peer may still find the rings, so that they serve nobody else.
     pub(super) fn end_datagrams(&self, is_locked: bool) {
         let Some(datagrams) = self.datagrams.lock().take() else { return };
         let rings = (is_locked && self.device.is_mine()).then_some(&self.device.rings);

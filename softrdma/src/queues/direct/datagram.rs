@@ -1,4 +1,5 @@
-//! Direct rings of datagrams: those of one queue pair to another, which are taken behind the lock of the target.
+//! Direct rings of datagrams: those of one queue pair to another, which are taken behind the lock of the
+//! target.
 //!
 //! A datagram that comes to nobody is lost, and its sender never learns it: so it gets its receive request when
 //! it is taken from the ring, not when it is written. What is taken stands in [`DirectWord::Taken`], and is
@@ -12,9 +13,9 @@
 //! | [`DirectWord::Taken`] | slots taken | who has the queue pair's lock |
 //! | slots | as those of other rings; the key stands in place of the number | the sender |
 //!
-//! The payload has the 40 bytes in front of it. To write a datagram takes no lock, and a sender that dies leaves
-//! nothing to repair: it is there or not. One that dies while it takes datagrams back loses them at most, as the
-//! word is stored before any of them goes the other way.
+//! The payload has the 40 bytes in front of it. To write a datagram takes no lock, and a sender that dies
+//! leaves nothing to repair: it is there or not. One that dies while it takes datagrams back loses them at
+//! most, as the word is stored before any of them goes the other way.
 
 use super::{
     Arrived, DirectWord, End, FIRST, HEADER_WORDS, IMM, MIDST, MIN_SLOTS, MORE, Messages, SHORT, SLOT_WORDS,
@@ -183,8 +184,9 @@ impl Sender {
         (untaken.wrapping_add(slots_of(bytes)) > self.slots).then(|| self.count.wrapping_sub(untaken))
     }
 
-    /// Sends a datagram of at most [`SHORT`] bytes, for which [there is room](Sender::has_room), and whose bytes
-    /// stand in `slot` behind the first two words: whether it came before the end of the ring, for certain.
+    /// Sends a datagram of at most [`SHORT`] bytes, for which [there is room](Sender::has_room), and whose
+    /// bytes stand in `slot` behind the first two words: whether it came before the end of the ring, for
+    /// certain.
     #[inline(always)]
     pub fn send_short(&mut self, memory: &impl Memory, slot: &mut Slot, bytes: u32, header: &Header) -> bool {
         self.publish(memory, slot, bytes, header)

@@ -1,8 +1,9 @@
 //! The initiator's side of direct rings of datagrams.
 //!
-//! The first datagrams to a queue pair go another way. When its owner has given their sender a ring, that finds it
-//! in the owner's table, behind the lock of the queue pair; from then on a datagram needs no lock. Before one goes
-//! another way all the same, those that wait in the ring do ([`DatagramWriters::settle`]): they stay in order.
+//! The first datagrams to a queue pair go another way. When its owner has given their sender a ring, that finds
+//! it in the owner's table, behind the lock of the queue pair; from then on a datagram needs no lock. Before
+//! one goes another way all the same, those that wait in the ring do ([`DatagramWriters::settle`]): they stay
+//! in order.
 
 use std::hint::spin_loop;
 use std::sync::Arc;
@@ -42,8 +43,8 @@ use super::writer::wake_queue;
 
 /// Most rings that a queue pair writes.
 const MOST_WRITERS: usize = 8;
-/// Every so many datagrams that go another way it is looked for a ring.
-const EACH: u32 = 2;
+/// Every so many datagrams that go another way it is looked for a ring, and more often at first.
+const EACH: u32 = 64;
 /// Words of the header in front of a datagram.
 const GRH_WORDS: usize = GRH_BYTES as usize / 8;
 
@@ -384,8 +385,8 @@ impl DatagramWriters {
         }
     }
 
-    /// Sends a datagram by a ring, if it goes that way; or looks for one, and whether what changed at a target is
-    /// such that it goes that way again.
+    /// Sends a datagram by a ring, if it goes that way; or looks for one, and whether what changed at a target
+    /// is such that it goes that way again.
     pub(crate) fn send(
         &mut self,
         out: &Outgoing<'_, '_>,
@@ -424,7 +425,8 @@ impl DatagramWriters {
             return false;
         }
         self.looks = self.looks.wrapping_add(1);
-        self.looks.is_multiple_of(EACH) && self.look(endpoint, from, to)
+        let is_time = self.looks.is_multiple_of(EACH) || self.looks < EACH && self.looks.is_power_of_two();
+        is_time && self.look(endpoint, from, to)
     }
 
     #[cold]
@@ -442,11 +444,16 @@ impl DatagramWriters {
             return false;
         }
         let found = DatagramWriter::find(endpoint, from, to.qp_num, to.dgid);
-        found.is_some_and(|found| self.all.try_push(found).is_ok())
+        let is_found = found.is_some_and(|found| self.all.try_push(found).is_ok());
+        if is_found {
+            // Another target is as new.
+            self.looks = 0;
+        }
+        is_found
     }
 
-    /// Whether there is a place for one more: else one is given up that nobody used since the last look, and where
-    /// nothing waits.
+    /// Whether there is a place for one more: else one is given up that nobody used since the last look, and
+    /// where nothing waits.
     fn has_place(&mut self) -> bool {
         if self.all.len() < MOST_WRITERS {
             return true;

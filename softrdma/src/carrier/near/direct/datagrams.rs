@@ -1,12 +1,17 @@
-//! The owner's side of direct rings of datagrams ([`queues::direct::datagram`](crate::queues::direct::datagram)).
+//! The owner's side of direct rings of datagrams
+//! ([`queues::direct::datagram`](crate::queues::direct::datagram)).
 //!
 //! A datagram queue pair tells of a table, which says whose datagrams come by which ring. A sender gets one
 //! when several datagrams of it came another way: to nobody else a ring is given, and there are as many as a
-//! poll looks at ([`MOST`]). Where there are no more, one goes to another sender whose writer has left, or died.
+//! poll looks at ([`MOST`]). Where there are no more, one goes to another sender whose writer has left, or
+//! died.
 //!
-//! Who polls takes the next datagram behind the lock of the queue pair, with the request at its head. All that is
-//! out of the ordinary - a request of several pieces, or of memory that may not be there - is left to the general
-//! way ([`DatagramReader::leaves`]), which carries it out as if it came just then ([`DatagramReader::waiting`]).
+//! Who polls takes the next datagram behind the lock of the queue pair, with the request at its head. All that
+//! is out of the ordinary - a request of several pieces, or of memory that may not be there - is left to the
+//! general way ([`DatagramReader::leaves`]), which carries it out as if it came just then
+//! ([`DatagramReader::waiting`]).
+
+mod requests;
 
 use std::hint::spin_loop;
 use std::sync::Arc;
@@ -18,21 +23,21 @@ use crate::carrier::near::attributes::Place;
 use crate::carrier::near::bytes;
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::key_cache::KeyCache;
-use crate::carrier::near::mapped::{Locked, Mapped};
+use crate::carrier::near::mapped::Locked;
 use crate::carrier::near::number::place_of;
 use crate::carrier::near::own_ring::OwnReader;
 use crate::queues::direct::datagram::{Datagram, Receiver, SHORT_WORDS};
 use crate::queues::direct::{DirectWord, MAX_DIRECT, SHORT};
-use crate::queues::shared::{Memory as _, Object, QpWord, Word, held, slot};
+use crate::queues::shared::{Memory as _, Word};
 use crate::rules::completion::Completion;
 use crate::rules::qp::receives;
-use crate::rules::receive::Sge;
 use crate::rules::responder::GRH_BYTES;
 use crate::rules::verbs::{QpState, Status, WcFlags, WcOpcode};
 use crate::shm::lock::{Liveness as _, Lock, Owner};
-use crate::shm::objects::{DirectRing, Held, HeldWords};
+use crate::shm::objects::{DirectRing, HeldWords};
 
 use super::{LOOKS, MOST, Rings, SLOTS};
+use requests::{Own, Request};
 
 /// Words of a table: a cache line.
 pub(super) const TABLE_WORDS: usize = MOST;
@@ -40,6 +45,8 @@ pub(super) const TABLE_WORDS: usize = MOST;
 pub(crate) const WORDS: usize = MAX_DIRECT.div_ceil(8);
 /// Datagrams of a sender that came another way, until it gets a ring.
 const HEARD: u32 = 2;
+/// As many until it is looked for one again.
+const AGAIN: u32 = 64;
 /// Completions that are taken while a datagram waits, until it is seen to.
 const PATIENT: u32 = 64;
 /// Every so many polls it is seen to that what waits goes on, while the lock cannot be had.
@@ -83,19 +90,6 @@ impl Datagrams {
     pub(crate) fn give_back(&self, rings: &Rings) {
         rings.give_back_table(self.place.at);
     }
-}
-
-/// Words of the queue pair, and where its requests are.
-#[derive(Debug)]
-struct Own {
-    lock: Mapped<Lock>,
-    state: Mapped<AtomicU64>,
-    head: Mapped<AtomicU64>,
-    tail: Mapped<AtomicU64>,
-    /// The ring of requests: words of each, entries.
-    requests: (HeldWords, usize, u32),
-    /// Keeps what the words above are in.
-    _held: Held,
 }
 
 /// A ring, and whose datagrams come by it.
@@ -247,19 +241,7 @@ impl DatagramReader {
         (qp, qp_num, pd): (u32, u32, u32),
         requests: (HeldWords, usize, u32),
     ) -> Option<Self> {
-        let object = Object::Qp(qp);
-        let held = endpoint.own.find([Some(object), None, None]);
-        let own = {
-            let view = endpoint.own.with(&held);
-            let word = |word| view.word_at(Word::Qp(qp, word));
-            let (state, head, tail) = (word(QpWord::State)?, word(QpWord::Head)?, word(QpWord::Tail)?);
-            // SAFETY: all of it is in the mapping that `held` keeps beside it.
-            let (lock, words) = unsafe {
-                (Mapped::new(view.lock_word(object)?), [state, head, tail].map(|word| Mapped::new(word)))
-            };
-            let [state, head, tail] = words;
-            Own { lock, state, head, tail, requests, _held: held.clone() }
-        };
+        let own = Own::find(endpoint, qp, requests)?;
         Some(Self {
             datagrams: datagrams.clone(),
             qp,
@@ -293,8 +275,8 @@ impl DatagramReader {
         self.rings.iter().any(DatagramRing::is_there)
     }
 
-    /// Hands out the next datagram, where no completion waits in the shared queue, nor an own one that was there
-    /// before: `next` is the word where the next one is seen, `head` were taken.
+    /// Hands out the next datagram, where no completion waits in the shared queue, nor an own one that was
+    /// there before: `next` is the word where the next one is seen, `head` were taken.
     #[inline(always)]
     pub(super) fn take(
         &mut self,
@@ -400,8 +382,8 @@ impl DatagramReader {
         self.leaves |= self.vain.is_power_of_two() || self.vain.is_multiple_of(SELDOM);
     }
 
-    /// A completion of a receive request was taken from the shared queue; whether what waits here has waited for
-    /// many. Where it was a datagram's, its sender may get a ring: there are so many others.
+    /// A completion of a receive request was taken from the shared queue; whether what waits here has waited
+    /// for many. Where it was a datagram's, its sender may get a ring: there are so many others.
     pub(super) fn passed(
         &mut self,
         completion: &Completion,
@@ -424,9 +406,9 @@ impl DatagramReader {
         if heard.0 != src_qp {
             *heard = (src_qp, 0);
         }
-        heard.1 = heard.1.saturating_add(1);
-        // What comes another way in spite of its ring says nothing.
-        if heard.1 == HEARD {
+        heard.1 = heard.1.wrapping_add(1);
+        // There may be a ring later.
+        if heard.1 % AGAIN == HEARD {
             let _ = self.open(src_qp, endpoint, rings, others, is_light);
         }
     }
@@ -536,37 +518,6 @@ impl DatagramReader {
     /// Tells senders that they need a fence from now on; whether one has not known that.
     pub(super) fn fence(&self) -> bool {
         self.rings.iter().fold(false, |light, ring| ring.receiver.fence(&ring.words()) | light)
-    }
-}
-
-/// A receive request.
-struct Request {
-    wr_id: u64,
-    /// Its first piece.
-    sge: Sge,
-    /// Bytes of all pieces.
-    bytes: u64,
-}
-
-impl Own {
-    /// The request at the head, and its count.
-    #[inline(always)]
-    fn request(&self) -> Option<(u32, Request)> {
-        let (requests, stride, capacity) = &self.requests;
-        let load = |word: &Mapped<AtomicU64>| word.get().load(Ordering::Acquire);
-        let (head, tail) = (load(&self.head), load(&self.tail));
-        if held(head, tail, *capacity).is_none_or(|waiting| waiting == 0) {
-            return None;
-        }
-        let words = requests.get().get(stride * slot(head as u32, *capacity) as usize..)?.get(..*stride)?;
-        let word = |n: usize| words.get(n).map_or(0, |word| word.load(Ordering::Relaxed));
-        let (pieces, length_key) = (word(1), word(3));
-        let sge = Sge { addr: word(2), length: length_key as u32, lkey: (length_key >> 32) as u32 };
-        let mut bytes = if pieces > 0 { u64::from(sge.length) } else { 0 };
-        for n in 1..pieces.min(*stride as u64 / 2 - 1) as usize {
-            bytes += u64::from(word(3 + 2 * n) as u32);
-        }
-        Some((head as u32, Request { wr_id: word(0), sge, bytes }))
     }
 }
 

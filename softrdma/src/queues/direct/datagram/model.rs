@@ -93,9 +93,7 @@ fn datagrams_that_go_both_ways_come_once_and_in_order() {
             let (words, arrivals) = (words.clone(), arrivals.clone());
             thread::spawn(move || {
                 let mut sender = Sender::attach(&words, QP, MIN_SLOTS).unwrap();
-                for mark in 1..3 {
-                    assert_eq!(send(&mut sender, &words, mark), Some(true));
-                }
+                assert_eq!(send(&mut sender, &words, 1), Some(true));
                 if sender.has_waiting(&words) {
                     let mut back = {
                         let _locked = arrivals.lock().unwrap();
@@ -106,18 +104,16 @@ fn datagrams_that_go_both_ways_come_once_and_in_order() {
                         arrivals.lock().unwrap().push(found.header.qkey);
                     }
                 }
-                arrivals.lock().unwrap().push(3);
-                assert_eq!(send(&mut sender, &words, 4), Some(true));
+                arrivals.lock().unwrap().push(2);
+                assert_eq!(send(&mut sender, &words, 3), Some(true));
             })
         };
-        for _ in 0..2 {
-            poll(&mut receiver, &words, &arrivals);
-        }
+        poll(&mut receiver, &words, &arrivals);
         sent.join().unwrap();
-        for _ in 0..4 {
+        for _ in 0..3 {
             poll(&mut receiver, &words, &arrivals);
         }
-        assert_eq!(*arrivals.lock().unwrap(), [1, 2, 3, 4]);
+        assert_eq!(*arrivals.lock().unwrap(), [1, 2, 3]);
     });
 }
 

@@ -49,8 +49,8 @@ impl Memory for Words {
 }
 
 fn header(mark: u8) -> Header {
-    let imm = (mark % 2 == 0).then_some(mark.into());
-    Header { qkey: 7, imm, solicited: mark % 3 == 0 }
+    let imm = mark.is_multiple_of(2).then_some(mark.into());
+    Header { qkey: 7, imm, solicited: mark.is_multiple_of(3) }
 }
 
 /// Sends so many bytes, all alike; `None` when they do not go this way.

@@ -45,6 +45,10 @@ impl RingReaders {
 
     /// Takes datagrams of this queue pair, too; `false` where that is not possible.
     pub(crate) fn add_datagrams(&mut self, reader: DatagramReader) -> bool {
+        // A poll looks at each.
+        if self.datagrams.len() >= MOST {
+            return false;
+        }
         self.has_others = true;
         self.datagrams.try_push(reader).is_ok()
     }
