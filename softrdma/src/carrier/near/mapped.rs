@@ -78,7 +78,8 @@ impl<'a> Locked<'a> {
     /// Takes it where nobody has it.
     #[inline(always)]
     pub(crate) fn take(lock: &'a Lock, me: Owner) -> Option<Self> {
-        lock.try_lock(me).then_some(Self(lock, me))
+        // Made behind the lock alone: one that is dropped lets go of what another thread of the process has.
+        lock.try_lock(me).then(|| Self(lock, me))
     }
 
     /// Gives it back; `false` where it was taken away before.
@@ -94,5 +95,23 @@ impl Drop for Locked<'_> {
     #[cold]
     fn drop(&mut self) {
         self.0.abandon(self.1);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_another_thread_of_the_process_has_stays_its_own() {
+        let (lock, me) = (Lock::default(), Owner::new(1, 7).unwrap());
+        assert!(lock.try_lock(me));
+        assert!(Locked::take(&lock, me).is_none());
+        assert_eq!(lock.owner(), Some(me));
+        assert!(Locked::take(&lock, Owner::new(2, 7).unwrap()).is_none());
+        assert!(lock.unlock(me));
+        let locked = Locked::take(&lock, me).unwrap();
+        assert!(locked.give_back());
+        assert_eq!(lock.owner(), None);
     }
 }
