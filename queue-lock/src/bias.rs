@@ -14,7 +14,7 @@ use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, can_fence_all, fence_all, 
 
 /// Nobody: no thread has this number.
 const NOBODY: usize = 0;
-/// Uses in a row after which a thread owns the lock, the first time.
+/// Uses in a row after which a thread owns the lock, the first time: a power of two.
 #[cfg(not(loom))]
 const USES: u32 = 1024;
 #[cfg(loom)]
@@ -119,7 +119,8 @@ impl Bias {
         if uses.last.load(Ordering::Relaxed) == me {
             let count = uses.count.load(Ordering::Relaxed).wrapping_add(1);
             uses.count.store(count, Ordering::Relaxed);
-            if count >= USES {
+            // Not each time, as one may be refused for good. All numbers that are enough are powers of two.
+            if count >= USES && count.is_power_of_two() {
                 self.consider(me, uses, count);
             }
         } else {

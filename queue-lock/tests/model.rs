@@ -16,6 +16,15 @@ fn count(lock: &Counter) {
     guard.with_mut(|n| unsafe { *n += 1 });
 }
 
+/// Another thread, with the same lock.
+fn beside<T: 'static>(
+    lock: &Arc<Counter>,
+    does: impl FnOnce(&Counter) -> T + 'static,
+) -> thread::JoinHandle<T> {
+    let lock = lock.clone();
+    thread::spawn(move || does(&lock))
+}
+
 fn seen(lock: &Counter) -> u32 {
     // SAFETY: as in `count`.
     lock.lock().with(|n| unsafe { *n })
@@ -25,10 +34,7 @@ fn seen(lock: &Counter) -> u32 {
 fn two_threads_never_hold_it_together() {
     loom::model(|| {
         let lock = Arc::new(Counter::new(UnsafeCell::new(0)));
-        let other = {
-            let lock = lock.clone();
-            thread::spawn(move || count(&lock))
-        };
+        let other = beside(&lock, |lock| count(lock));
         count(&lock);
         other.join().unwrap();
         assert_eq!(seen(&lock), 2);
@@ -39,10 +45,7 @@ fn two_threads_never_hold_it_together() {
 fn who_tries_in_vain_has_not_got_it() {
     loom::model(|| {
         let lock = Arc::new(Counter::new(UnsafeCell::new(0)));
-        let other = {
-            let lock = lock.clone();
-            thread::spawn(move || tried(&lock))
-        };
+        let other = beside(&lock, |lock| tried(lock));
         count(&lock);
         let more = other.join().unwrap();
         assert_eq!(seen(&lock), 1 + more);
@@ -57,10 +60,7 @@ fn plain_stores_hold_it_against_a_thread_that_starts_later() {
         let guard = lock.lock();
         // As the C library does it: before the second thread is there.
         set_one_thread(false);
-        let other = {
-            let lock = lock.clone();
-            thread::spawn(move || count(&lock))
-        };
+        let other = beside(&lock, |lock| count(lock));
         // SAFETY: as in `count`.
         guard.with_mut(|n| unsafe { *n += 1 });
         drop(guard);
@@ -78,10 +78,7 @@ fn a_lock_left_held_is_released_with_what_was_done_meanwhile() {
     loom::model(|| {
         let lock = Arc::new(Counter::new(UnsafeCell::new(0)));
         lock.lock().leave_held();
-        let other = {
-            let lock = lock.clone();
-            thread::spawn(move || count(&lock))
-        };
+        let other = beside(&lock, |lock| count(lock));
         // SAFETY: this thread left the lock held, and keeps no reference.
         unsafe {
             lock.held_mut().with_mut(|n| *n += 1);
@@ -97,10 +94,7 @@ fn a_lock_of_a_thread_domain_passes_with_what_orders_its_users() {
     loom::model(|| {
         let lock = Arc::new(Counter::of_domain(UnsafeCell::new(0), true));
         count(&lock);
-        let other = {
-            let lock = lock.clone();
-            thread::spawn(move || count(&lock))
-        };
+        let other = beside(&lock, |lock| count(lock));
         other.join().unwrap();
         count(&lock);
         assert_eq!(seen(&lock), 3);
@@ -120,10 +114,7 @@ fn owned() -> Arc<Counter> {
 fn an_owner_and_who_asks_for_its_lock_never_hold_it_together() {
     loom::model(|| {
         let lock = owned();
-        let other = {
-            let lock = lock.clone();
-            thread::spawn(move || count(&lock))
-        };
+        let other = beside(&lock, |lock| count(lock));
         count(&lock);
         count(&lock);
         other.join().unwrap();
@@ -141,10 +132,7 @@ fn tried(lock: &Counter) -> u32 {
 fn of_an_owner_and_two_who_ask_for_its_lock_one_has_it_at_a_time() {
     loom::model(|| {
         let lock = owned();
-        let others = [(); 2].map(|()| {
-            let lock = lock.clone();
-            thread::spawn(move || tried(&lock))
-        });
+        let others = [(); 2].map(|()| beside(&lock, tried));
         let mut all = 2 + tried(&lock);
         for other in others {
             all += other.join().unwrap();
@@ -159,10 +147,7 @@ fn a_lock_that_its_owner_left_held_is_not_had() {
         let lock = owned();
         lock.lock().leave_held();
         assert!(lock.try_lock().is_none());
-        let other = {
-            let lock = lock.clone();
-            thread::spawn(move || tried(&lock))
-        };
+        let other = beside(&lock, |lock| tried(lock));
         // SAFETY: this thread left the lock held, and keeps no reference.
         unsafe {
             lock.held_mut().with_mut(|n| *n += 1);
@@ -178,11 +163,8 @@ fn a_lock_that_its_owner_left_held_is_not_had() {
 fn an_owner_is_not_disturbed_by_one_that_was_about_to_take_it() {
     loom::model(|| {
         let lock = owned();
-        let other = {
-            let lock = lock.clone();
-            // As often as makes an owner of it, if anybody became one, and once more.
-            thread::spawn(move || (0..4).for_each(|_| count(&lock)))
-        };
+        // As often as makes an owner of it, if anybody became one, and once more.
+        let other = beside(&lock, |lock| (0..4).for_each(|_| count(lock)));
         count(&lock);
         other.join().unwrap();
         assert_eq!(seen(&lock), 7);
@@ -193,20 +175,14 @@ fn an_owner_is_not_disturbed_by_one_that_was_about_to_take_it() {
 fn with_one_thread_a_lock_is_had_whoever_owns_it() {
     loom::model(|| {
         let lock = owned();
-        let again = {
-            let lock = lock.clone();
-            thread::spawn(move || (0..10).for_each(|_| count(&lock)))
-        };
+        let again = beside(&lock, |lock| (0..10).for_each(|_| count(lock)));
         again.join().unwrap();
         // As the C library says it once the other has ended.
         set_one_thread(true);
         count(&lock);
         let guard = lock.lock();
         set_one_thread(false);
-        let other = {
-            let lock = lock.clone();
-            thread::spawn(move || count(&lock))
-        };
+        let other = beside(&lock, |lock| count(lock));
         // SAFETY: as in `count`.
         guard.with_mut(|n| unsafe { *n += 1 });
         drop(guard);

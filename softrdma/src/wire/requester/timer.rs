@@ -52,10 +52,10 @@ impl Requester {
     /// A request of the peer was carried out, so it is there. That its answers are missing is the way's fault,
     /// which its own packets may have filled: time-outs count from the start.
     ///
-    /// By the specification (IBA vol. 1 §9.7.6.1.3), and in soft-RoCE (`rxe_comp.c`), answers alone do that. An
-    /// adapter has no receive buffer that overflows while both sides send as fast as they can, and a UDP socket
-    /// has. But not for ever: where a network drops long packets and no others, the peer's short requests come,
-    /// and the own ones never end otherwise.
+    /// By the specification (IBA vol. 1 §9.7.6.1.3), and in soft-RoCE (`rxe_comp.c`), answers alone do that.
+    /// An adapter has no receive buffer that overflows while both sides send as fast as they can, and a UDP
+    /// socket has. But not for ever: where a network drops long packets and no others, the peer's short
+    /// requests come, and the own ones never end otherwise.
     // rule: ack-retries
     pub fn heard(&mut self) {
         if self.retries > 0 && self.forgiven < FORGIVEN {
