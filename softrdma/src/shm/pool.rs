@@ -15,6 +15,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::fetch;
 use super::objects::{HeldWords, Host};
 use super::sync::Word;
 use crate::queues::direct::MAX_POOLED;
@@ -29,6 +30,9 @@ const PAYLOAD_WORDS: usize = MAX_POOLED as usize / 8;
 const WORDS: usize = BUFFERS as usize * (LINE_WORDS + PAYLOAD_WORDS);
 /// Bytes of a pool.
 pub const POOL_BYTES: u64 = 8 * WORDS as u64;
+
+/// Bytes of a payload that are fetched ahead: a processor goes on from there by itself.
+const MOST_FETCHED: u32 = 4096;
 
 const FREE: u64 = 0;
 const WAITS: u64 = 1;
@@ -172,6 +176,34 @@ impl PoolWords {
             return None;
         }
         self.0.get().get(buffer as usize * LINE_WORDS)
+    }
+
+    /// Has the processor fetch the state of a buffer, which changes soon.
+    #[inline(always)]
+    pub fn fetch_state(&self, buffer: u32) {
+        if let Some(word) = self.state(buffer) {
+            fetch::to_write(std::ptr::from_ref(word).addr());
+        }
+    }
+
+    /// The same of so many bytes of its payload, as far as [`MOST_FETCHED`], that are written soon.
+    #[inline(always)]
+    pub fn fetch_to_write(&self, buffer: u32, bytes: u32) {
+        self.each_line(buffer, bytes, fetch::to_write);
+    }
+
+    /// The same of a buffer that is taken soon, of so many bytes of payload that are read then.
+    #[inline(always)]
+    pub fn fetch_to_take(&self, buffer: u32, bytes: u32) {
+        self.fetch_state(buffer);
+        self.each_line(buffer, bytes, fetch::to_read);
+    }
+
+    #[inline(always)]
+    fn each_line(&self, buffer: u32, bytes: u32, fetch: impl Fn(usize)) {
+        let Some(payload) = self.payload(buffer) else { return };
+        let first = payload.as_ptr().addr();
+        (0..bytes.min(MOST_FETCHED) as usize).step_by(8 * LINE_WORDS).for_each(|at| fetch(first + at));
     }
 
     /// The memory of a buffer; `None` where there is none with this index.

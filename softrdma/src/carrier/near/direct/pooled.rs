@@ -22,6 +22,11 @@ use super::LOOKS;
 
 /// Most buffers that the messages of one queue pair have at a time: some are left for others.
 const MOST: u32 = 32;
+/// So many are written before it is looked which are over: a look at each as soon as its owner wrote there waits
+/// for its line, and looks at several wait together.
+const LOOKED_AT: u32 = MOST / 2;
+/// The state of the buffer so far behind the next one is fetched, too.
+const AHEAD: u32 = 2;
 /// Looks for the end of a copy that the owner makes just now, some tens of microseconds: it is of
 /// [`MAX_POOLED`] bytes at most.
 ///
@@ -58,7 +63,7 @@ pub(super) struct Pooled {
 pub(super) struct PoolWriter {
     words: PoolWords,
     qp: u32,
-    /// Its messages that were not over when that was looked at, by their count.
+    /// Its messages that were not over when that was looked at last, by their count.
     waiting: [Waiting; MOST as usize],
     first: u32,
     next: u32,
@@ -139,7 +144,6 @@ impl PoolWriter {
             if !is_over(word, Tag::new(self.qp, number)) {
                 return;
             }
-            self.likely = buffer;
             self.first = self.first.wrapping_add(1);
         }
     }
@@ -158,7 +162,9 @@ impl PoolWriter {
 
     #[inline(always)]
     fn find_free(&mut self, number: u32) -> Option<u32> {
-        self.forget_over();
+        if self.next.wrapping_sub(self.first) >= LOOKED_AT {
+            self.forget_over();
+        }
         if self.next.wrapping_sub(self.first) == MOST {
             return None;
         }
@@ -166,7 +172,7 @@ impl PoolWriter {
         let found = (0..BUFFERS)
             .map(|n| (self.likely + n) % BUFFERS)
             .find(|buffer| self.words.state(*buffer).is_some_and(|word| claim(word, tag)))?;
-        self.likely = found;
+        self.likely = (found + 1) % BUFFERS;
         Some(found)
     }
 
@@ -202,6 +208,13 @@ impl PoolWriter {
             return None;
         }
         Some(buffer)
+    }
+
+    /// The next message most likely has as many bytes: where it goes is fetched.
+    #[inline(always)]
+    pub(super) fn fetch_next(&self, bytes: u32) {
+        self.words.fetch_state((self.likely + AHEAD) % BUFFERS);
+        self.words.fetch_to_write(self.likely, bytes);
     }
 
     /// Where the payload of a message goes.

@@ -198,7 +198,11 @@ impl RingReader {
         take: &mut impl FnMut(&Completion),
     ) -> bool {
         match self.receiver.plain_pooled(&DirectRing::of(&self.ring)) {
-            Some(message) => self.hand_out_plain::<SHARED>(endpoint, &message, next, head, own, take),
+            Some(message) => {
+                let is_taken = self.hand_out_plain::<SHARED>(endpoint, &message, next, head, own, take);
+                self.fetch_next_pooled();
+                is_taken
+            }
             None => false,
         }
     }

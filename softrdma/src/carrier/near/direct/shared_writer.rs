@@ -115,7 +115,10 @@ impl SharedWriter {
             self.taker.take(&self.words, || ring.is_open(), look)
         });
         match sent {
-            Some(_) => pool.goes_to(to),
+            Some(_) => {
+                pool.goes_to(to);
+                pool.fetch_next(bytes);
+            }
             None => pool.untake(number),
         }
         sent

@@ -426,7 +426,9 @@ fn write_pooled(
     fill: impl FnOnce(&[AtomicU64]) -> bool,
 ) -> Option<bool> {
     let buffer = pool.put(sender.number(), message, fill)?;
-    Some(sender.send_pooled(ring, buffer, message.bytes, message.imm))
+    let is_there = sender.send_pooled(ring, buffer, message.bytes, message.imm);
+    pool.fetch_next(message.bytes);
+    Some(is_there)
 }
 
 /// Writes a message of several slots, for which there is room; whether it is there for certain. `None` where

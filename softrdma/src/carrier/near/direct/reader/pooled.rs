@@ -38,6 +38,17 @@ impl RingReader {
         Some(is_placed)
     }
 
+    /// Fetches the payload of the next message, where that is there already.
+    #[inline(always)]
+    pub(super) fn fetch_next_pooled(&self) {
+        if let Some(pool) = self.direct.pool.get()
+            && let Some(message) = self.receiver.plain_pooled(&DirectRing::of(&self.ring))
+            && let Some(buffer) = message.pooled
+        {
+            pool.words.fetch_to_take(buffer, message.bytes);
+        }
+    }
+
     /// Gives the buffers of messages back that nobody takes any more.
     pub(super) fn forget_pooled(&self) {
         let Some(pool) = self.direct.pool.get() else { return };
