@@ -107,7 +107,8 @@ pub enum DirectWord {
 }
 
 /// The slot so far behind the one that is written now, or behind the next one to be read, is fetched into the
-/// cache: a line that another processor used last takes as long to come as some messages take.
+/// cache: a line that another processor used last takes as long to come as some messages take. Of messages of
+/// several slots, those of the second one behind.
 const WRITE_AHEAD: u32 = 4;
 const READ_AHEAD: u32 = 2;
 const _: () = assert!(WRITE_AHEAD < MIN_SLOTS && READ_AHEAD < MIN_SLOTS);

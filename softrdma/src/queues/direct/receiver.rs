@@ -161,8 +161,9 @@ impl Receiver {
         let Messages { qp, slots, .. } = self.messages;
         let count = message.count.wrapping_add(message.slots());
         self.messages.count = count;
+        let ahead = count.wrapping_add(READ_AHEAD * message.slots());
         for more in 0..message.slots() {
-            memory.will_read(slot_word(qp, slots, count.wrapping_add(READ_AHEAD).wrapping_sub(more), 0));
+            memory.will_read(slot_word(qp, slots, ahead.wrapping_sub(more), 0));
         }
         if count.wrapping_sub(self.told) >= slots / 8 {
             self.told = count;

@@ -233,9 +233,9 @@ impl Sender {
     #[inline(always)]
     fn go_on(&mut self, memory: &impl Memory, slots: u32) {
         compiler_fence(Ordering::SeqCst);
+        let ahead = self.count.wrapping_add(WRITE_AHEAD.max(2 * slots));
         for more in 0..slots {
-            let ahead = self.count.wrapping_add(WRITE_AHEAD + more);
-            memory.will_write(slot_word(self.qp, self.slots, ahead, 0));
+            memory.will_write(slot_word(self.qp, self.slots, ahead.wrapping_add(more), 0));
         }
         self.count = self.count.wrapping_add(slots);
         self.quick = self.quick.saturating_sub(slots);
