@@ -22,8 +22,8 @@ use super::LOOKS;
 
 /// Most buffers that the messages of one queue pair have at a time: some are left for others.
 const MOST: u32 = 32;
-/// So many are written before it is looked which are over: a look at each as soon as its owner wrote there waits
-/// for its line, and looks at several wait together.
+/// So many are written before it is looked which are over: a look at each as soon as its owner wrote there
+/// waits for its line, and looks at several wait together.
 const LOOKED_AT: u32 = MOST / 2;
 /// The state of the buffer so far behind the next one is fetched, too.
 const AHEAD: u32 = 2;
