@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use ironverbs_os::growth::{TryFill, try_room};
 
+use super::datagram::Arrived;
 use super::port::error::{PortError, SendError};
 use super::port::flow::Flow;
 use super::port::options::Options;
@@ -91,7 +92,7 @@ impl Network {
 
     /// Tells the packets that have come, and what that leaves. `None` where another thread does so just now.
     /// Those that are damaged are dropped.
-    pub(crate) fn receive(&self, mut tell: impl FnMut(&Flow, &Packet<'_>, u16)) -> Option<Looked> {
+    pub(crate) fn receive(&self, mut tell: impl FnMut(&Arrived<'_>)) -> Option<Looked> {
         let mut inbox = match self.inbox.try_lock() {
             Ok(inbox) => inbox,
             Err(TryLockError::Poisoned(inbox)) => inbox.into_inner(),
@@ -99,8 +100,8 @@ impl Network {
         };
         for _ in 0..ROUNDS {
             let received = inbox.receive(self.port.own(), |flow, bytes| {
-                if let Some((packet, identification)) = open(flow, bytes) {
-                    tell(flow, &packet, identification);
+                if let Some((wire, packet, identification)) = open(flow, bytes) {
+                    tell(&Arrived { flow, wire: &wire, packet: &packet, identification });
                 }
             });
             // Where the socket gives an error nothing has come: it is asked again with the next look.
@@ -113,13 +114,13 @@ impl Network {
     }
 }
 
-/// The packet in a UDP payload, where it is whole, and its identification.
-fn open<'a>(flow: &Flow, bytes: &'a [u8]) -> Option<(Packet<'a>, u16)> {
+/// The packet in a UDP payload, where it is whole, between which addresses it goes, and its identification.
+fn open<'a>(flow: &Flow, bytes: &'a [u8]) -> Option<(WireFlow, Packet<'a>, u16)> {
     let wire = wire_flow(flow.source, flow.source_port, flow.destination)?;
     // rule: wire-icrc
     let identification = icrc::identification(&wire, bytes)?;
     let packet = Packet::parse(bytes.get(..bytes.len().checked_sub(ICRC_BYTES)?)?)?;
-    Some((packet, identification))
+    Some((wire, packet, identification))
 }
 
 fn wire_flow(source: Ipv6Addr, source_port: u16, destination: Ipv6Addr) -> Option<WireFlow> {

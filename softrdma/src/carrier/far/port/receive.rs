@@ -170,6 +170,8 @@ impl Inbox {
             destination_port: PORT,
             interface: beside.interface,
             traffic_class: beside.traffic_class,
+            hop_limit: beside.hop_limit,
+            label: beside.label,
         };
         Some((flow, bytes, if beside.segment > 0 { beside.segment } else { LONGEST }))
     }

@@ -8,7 +8,7 @@ use ironverbs_os::error::{Error, Result};
 use ironverbs_os::growth::{TryPush, try_room};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
-use super::control::UDP_GRO;
+use super::control::{IPV6_FLOWINFO, UDP_GRO};
 use super::flow::{LOOPBACK, NAME, name};
 use super::options::{Options, set};
 
@@ -141,10 +141,13 @@ pub(super) fn prepare(socket: RawFd, options: Options) -> Result<()> {
     // narrowed by what anybody says, since the MTU of a connection is agreed upon.
     set(socket, IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)?;
     set(socket, IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
-    // Where packets were sent to, of IPv4, too; their class.
+    // Where packets were sent to, of IPv4, too; what else of their headers a datagram's receiver is shown.
     set(socket, IPV6, libc::IPV6_RECVPKTINFO, 1)?;
     set(socket, IPV6, libc::IPV6_RECVTCLASS, 1)?;
+    set(socket, IPV6, libc::IPV6_RECVHOPLIMIT, 1)?;
+    set(socket, IPV6, IPV6_FLOWINFO, 1)?;
     set(socket, IP, libc::IP_RECVTOS, 1)?;
+    set(socket, IP, libc::IP_RECVTTL, 1)?;
     // soft-RoCE and adapters send no checksum over IPv6, either: packets have one of their own.
     set(socket, libc::IPPROTO_UDP, UDP_NO_CHECK6_RX, 1)?;
     // As little as can be, until a process has the place: nobody reads what comes before.
