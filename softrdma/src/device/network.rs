@@ -15,6 +15,7 @@ use super::{Device, QueuePair};
 use crate::carrier::far::addresses::Addresses;
 use crate::carrier::far::datagram::Arrived;
 use crate::carrier::far::network::{Looked, Missing, Network};
+use crate::carrier::far::port::socket::Socket;
 use crate::carrier::near::number::place_of;
 use crate::wire::opcode::Transport;
 
@@ -75,7 +76,7 @@ impl Net {
             packets: 0.into(),
             taken: 0.into(),
             connections: 0.into(),
-            addresses: Addresses::default(),
+            addresses: Addresses::new().map_err(|_| Missing::NoMemory)?,
             violations: Violations::default(),
             later: Later::default(),
             pending: Mutex::default(),
@@ -222,6 +223,9 @@ impl Device {
         let (began, mut packets) = (self.now(), 0);
         let received = net.network.receive(|arrived| {
             packets += 1;
+            if arrived.flow.is_to_group() {
+                return self.group_datagram_arrived(arrived);
+            }
             let Arrived { flow, packet, identification, .. } = *arrived;
             let own = self.endpoint.segment.owner().slot();
             let place = place_of(packet.bth.dest_qp).filter(|(slot, _)| *slot == own);
@@ -272,7 +276,7 @@ fn run(device: &Weak<Device>, ends: &AtomicBool) {
         let looks = net.looks.load(Ordering::Relaxed);
         // One that waits for events polls a few times for each.
         let is_polled = looks.wrapping_sub(std::mem::replace(&mut seen, looks)) >= OFTEN && vain >= VAIN;
-        let fds = [door, port.own().raw()];
+        let fds = [door, port.own().raw(), port.groups().map_or(-1, Socket::raw)];
         net.later.look_after(is_polled && !has_left);
         drop(device);
         match (is_polled, more) {
@@ -287,7 +291,7 @@ fn run(device: &Weak<Device>, ends: &AtomicBool) {
 
 /// Sleeps until one of these is readable, or so many milliseconds have passed.
 fn wait(fds: &[i32], milliseconds: i32) {
-    let mut polled = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; 2];
+    let mut polled = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; 3];
     for (polled, fd) in polled.iter_mut().zip(fds) {
         polled.fd = *fd;
     }

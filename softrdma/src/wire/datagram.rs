@@ -111,8 +111,8 @@ pub fn internet_checksum(header: &[u8]) -> u16 {
     !((folded & 0xffff) + (folded >> 16)) as u16
 }
 
-/// Whether an address is a group's, of IPv6 or of IPv4 in it, that other hosts may be in: one of the scope of an
-/// interface leaves no host (RFC 4291, 2.7).
+/// Whether an address is a group's, of IPv6 or of IPv4 in it, that other hosts may be in: one of the scope of
+/// an interface leaves no host (RFC 4291, 2.7).
 #[must_use]
 pub fn is_group_between_hosts(address: Ipv6Addr) -> bool {
     let is_of_interface = address.octets()[1] & 0xf <= 1;

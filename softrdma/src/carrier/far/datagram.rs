@@ -1,7 +1,7 @@
 //! Datagrams from other hosts: what a receive queue keeps for those that come.
 //!
-//! One that comes is carried out as one from a process of the folder is: by the rules of a responder, behind the
-//! queue pair's lock.
+//! One that comes is carried out as one from a process of the folder is: by the rules of a responder, behind
+//! the queue pair's lock.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
