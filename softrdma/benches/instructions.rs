@@ -44,6 +44,7 @@ impl Pair {
             qkey: QKEY,
             grh: &[0x60; 40],
             dgid: GID,
+            route: None,
         });
         let request = |n| Wr { flags: flags(n), datagram, ..wr(1, Opcode::Send, &sges) };
         if !together {

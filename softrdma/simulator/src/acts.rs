@@ -220,6 +220,7 @@ impl Thread<'_> {
                 qkey: if to.bad_qkey { QKEY + 1 } else { QKEY },
                 grh: &[0x60; 40],
                 dgid: GID,
+                route: None,
             }),
             ..wr(message as u64, opcode, &[])
         }

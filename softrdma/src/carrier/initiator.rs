@@ -87,7 +87,7 @@ mod tests {
                 operands: Operands::None,
                 imm_or_key: 0,
                 srq_num: 0,
-                datagram: Some(Datagram { qp_num: 2, qkey, grh: &[0; 40], dgid: [0; 16] }),
+                datagram: Some(Datagram { qp_num: 2, qkey, grh: &[0; 40], dgid: [0; 16], route: None }),
             };
             from.incoming(&wr, 0).qkey
         };

@@ -1,5 +1,6 @@
 //! Send requests as a program posts them: borrowed, nothing is allocated.
 
+use crate::carrier::far::way::Route;
 pub use crate::rules::receive::Sge;
 pub use crate::rules::request::{BindWindow, Operands};
 use crate::rules::requester::Posted;
@@ -27,6 +28,19 @@ pub struct Wr<'a> {
 }
 
 impl Wr<'_> {
+    /// Whether it leaves by the network, or does so as well.
+    #[must_use]
+    #[inline(always)]
+    pub(crate) fn leaves(&self) -> bool {
+        self.route().is_some()
+    }
+
+    /// The way that it leaves by.
+    #[inline(always)]
+    pub(crate) fn route(&self) -> Option<&Route> {
+        self.datagram.as_ref()?.route
+    }
+
     /// What a send queue must know of it.
     #[must_use]
     #[inline(always)]
@@ -175,4 +189,6 @@ pub struct Datagram<'a> {
     pub grh: &'a [u8; 40],
     /// The address that the address handle names.
     pub dgid: [u8; 16],
+    /// The way to that, where it is another host's, or a group's.
+    pub route: Option<&'a Route>,
 }

@@ -127,6 +127,10 @@ impl QueuePair {
     /// Sends what was posted, after what is to be answered or with it.
     #[inline(never)]
     pub(super) fn send_posted(&self, side: &mut SendSide) {
+        if side.far.is_none() {
+            self.work(side, true);
+            return;
+        }
         let is_small = side.ring.len() == 1 && side.ring.front().is_some_and(|wr| wr.data.length() <= SMALL);
         match side.far.as_mut().filter(|_| is_small) {
             Some(far) => far.is_answered_behind = true,

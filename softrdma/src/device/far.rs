@@ -16,7 +16,8 @@ use crate::carrier::far::network::BURST;
 use crate::carrier::far::port::flow::Flow;
 use crate::carrier::far::receiver::Receiver;
 use crate::carrier::far::sender::{Sender, message};
-use crate::carrier::far::{Peer, Sides, Way};
+use crate::carrier::far::way::Way;
+use crate::carrier::far::{Peer, Sides};
 use crate::carrier::initiator::Initiator;
 use crate::carrier::near::bytes;
 use crate::carrier::near::target::Target;
@@ -35,7 +36,7 @@ use crate::wire::requester::message::{Message, Taken};
 const ANSWERS: usize = 128;
 
 /// The way that a path says, where it leads to another host.
-fn way(path: &Path) -> Option<Way> {
+pub(super) fn way(path: &Path) -> Option<Way> {
     let source = path.source.filter(|_| path.is_global)?;
     Some(Way {
         address: path.destination().into(),

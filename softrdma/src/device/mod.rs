@@ -11,6 +11,7 @@
 //! | `qp`, `qp_attributes` | queue pairs: create, modify, query, destroy; which changes are accepted |
 //! | `send` | the send queue: what is carried out at once, what waits in a ring |
 //! | `plain`, `one_sided` | sends, writes and reads of one piece of memory, where nothing is in their way |
+//! | `datagrams` | datagrams to and from other hosts |
 //! | `far`, `network` | queue pairs that are connected to other hosts; packets that come for them |
 //! | `retry` | requests that wait: tried again by later calls, and by a thread in time |
 //! | `idle` | threads that poll in vain while others want the processors |
@@ -90,6 +91,7 @@ mod acknowledgement;
 mod channel;
 mod comp_counter;
 mod completion;
+mod datagrams;
 mod deferred;
 mod dma_buf;
 mod events;
@@ -135,6 +137,7 @@ pub use crate::carrier::far::network::Missing;
 pub use crate::carrier::far::port::examination::{Cut, Examination, examine as examine_port};
 pub use crate::carrier::far::port::mtu::{interface_mtu, roce_mtu};
 pub use crate::carrier::far::port::socket::SmallRoom;
+pub use crate::carrier::far::way::Route;
 pub use crate::carrier::wr::{BindWindow, Data, Datagram, OneSided, Operands, PlainSend, Wr};
 use crate::error::busy;
 pub use crate::error::{Error, Result};

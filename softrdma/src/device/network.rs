@@ -10,9 +10,14 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use ironverbs_os::growth::TryPush;
 
 use super::acknowledgement::Later;
+use super::datagrams::Violations;
 use super::{Device, QueuePair};
+use crate::carrier::far::addresses::Addresses;
+use crate::carrier::far::datagram::Arrived;
 use crate::carrier::far::network::{Looked, Missing, Network};
+use crate::carrier::far::port::socket::Socket;
 use crate::carrier::near::number::place_of;
+use crate::wire::opcode::Transport;
 
 /// Queue pairs that packets of one look came for, at most, before what follows is seen to.
 const TOUCHED: usize = 16;
@@ -50,8 +55,11 @@ pub(super) struct Net {
     pending: Mutex<Vec<Weak<QueuePair>>>,
     /// There may be some.
     is_pending: AtomicBool,
-    /// Queue pairs that are connected to other hosts.
+    /// Queue pairs that are connected to other hosts, or exchange datagrams with some.
     connections: AtomicU32,
+    /// Own addresses that others reach.
+    addresses: Addresses,
+    violations: Violations,
     ends: Arc<AtomicBool>,
 }
 
@@ -68,6 +76,8 @@ impl Net {
             packets: 0.into(),
             taken: 0.into(),
             connections: 0.into(),
+            addresses: Addresses::new().map_err(|_| Missing::NoMemory)?,
+            violations: Violations::default(),
             later: Later::default(),
             pending: Mutex::default(),
             is_pending: false.into(),
@@ -130,6 +140,16 @@ impl Device {
     /// What packets leave by, where the device has a network.
     pub(crate) fn network_way(&self) -> Option<&Network> {
         self.net.as_ref().map(|net| &net.network)
+    }
+
+    /// The own addresses that are on the network.
+    pub(super) fn network_addresses(&self) -> Option<&Addresses> {
+        self.net.as_ref().map(|net| &net.addresses)
+    }
+
+    /// What was dropped of what came.
+    pub(super) fn datagram_violations(&self) -> Option<&Violations> {
+        self.net.as_ref().map(|net| &net.violations)
     }
 
     /// This queue pair has answers left, for which there was no room.
@@ -201,13 +221,20 @@ impl Device {
             pending.iter().filter_map(Weak::upgrade).for_each(|qp| touched.add(net, qp, later));
         }
         let (began, mut packets) = (self.now(), 0);
-        let received = net.network.receive(|flow, packet, identification| {
+        let received = net.network.receive(|arrived| {
             packets += 1;
+            if arrived.flow.is_to_group() {
+                return self.group_datagram_arrived(arrived);
+            }
+            let Arrived { flow, packet, identification, .. } = *arrived;
             let own = self.endpoint.segment.owner().slot();
             let place = place_of(packet.bth.dest_qp).filter(|(slot, _)| *slot == own);
-            if let Some(qp) = place.and_then(|(_, index)| self.queue_pair(index)) {
+            let Some(qp) = place.and_then(|(_, index)| self.queue_pair(index)) else { return };
+            if packet.bth.opcode.transport() != Transport::Ud {
                 qp.arrived(flow, packet, identification);
                 touched.add(net, qp, later);
+            } else if net.addresses.has(flow.destination) {
+                qp.datagram_arrived(arrived);
             }
         });
         // Who takes them just now says itself what that left.
@@ -249,7 +276,7 @@ fn run(device: &Weak<Device>, ends: &AtomicBool) {
         let looks = net.looks.load(Ordering::Relaxed);
         // One that waits for events polls a few times for each.
         let is_polled = looks.wrapping_sub(std::mem::replace(&mut seen, looks)) >= OFTEN && vain >= VAIN;
-        let fds = [door, port.own().raw()];
+        let fds = [door, port.own().raw(), port.groups().map_or(-1, Socket::raw)];
         net.later.look_after(is_polled && !has_left);
         drop(device);
         match (is_polled, more) {
@@ -264,7 +291,7 @@ fn run(device: &Weak<Device>, ends: &AtomicBool) {
 
 /// Sleeps until one of these is readable, or so many milliseconds have passed.
 fn wait(fds: &[i32], milliseconds: i32) {
-    let mut polled = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; 2];
+    let mut polled = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; 3];
     for (polled, fd) in polled.iter_mut().zip(fds) {
         polled.fd = *fd;
     }

@@ -21,6 +21,7 @@ use crate::rules::requester::{Requester, Retry};
 use crate::rules::verbs::{Attr, QpState, QpType};
 use crate::shm::lock::Owner;
 use crate::shm::objects::{HeldWords, Shape};
+use crate::wire::psn::Psn;
 
 use super::qp_attributes::{Attributes, Capabilities, Queried};
 use super::receive::{ReceiveRing, ring};
@@ -31,6 +32,7 @@ use super::{
     XrcDomain, busy,
 };
 use crate::carrier::Carrier;
+use crate::carrier::far::datagram::Mailbox;
 use crate::carrier::far::{Arrivals, Sides};
 use crate::carrier::initiator::Initiator;
 use crate::carrier::near::attributes::{FAR, QpAttributes};
@@ -99,6 +101,8 @@ pub struct QueuePair {
     /// Connected to another host, and what arrives from there.
     pub(super) far: AtomicBool,
     pub(super) arrivals: Arrivals,
+    /// Datagrams: what comes from other hosts.
+    pub(super) mailbox: Mailbox,
     /// Its place in the list of those that wait, and are connected to other hosts. Changed behind that's lock.
     pub(super) timed_at: AtomicUsize,
     /// Its send queue was kept when it was wanted last.
@@ -241,6 +245,7 @@ impl QueuePair {
             handles: 1.into(),
             far: false.into(),
             arrivals: Arrivals::default(),
+            mailbox: Mailbox::default(),
             timed_at: NOT_LISTED.into(),
             is_kept: false.into(),
             closed: false.into(),
@@ -378,6 +383,12 @@ impl QueuePair {
             return;
         }
         side.requester.set_state(next);
+        if (current, next) == (QpState::Rtr, QpState::Rts) {
+            side.datagram_psn = Psn::new(side.attributes.sq_psn);
+        }
+        if next == QpState::Reset {
+            self.talks_afar(false);
+        }
         self.follow_far(side, (current, next), retry, sides);
         if next == QpState::Reset {
             side.ring.clear();

@@ -31,6 +31,7 @@ use crate::carrier::near::completion_order::CompletionOrder;
 use crate::carrier::outgoing::Outgoing;
 use crate::carrier::started::Started;
 use crate::carrier::wr::{Data, OneSided, PlainSend, Wr};
+use crate::wire::psn::Psn;
 
 /// The sending side of a queue pair, behind its mutex.
 #[derive(Debug)]
@@ -57,6 +58,8 @@ pub(super) struct SendSide {
     pub(super) counters: Counters,
     /// Connected to another host: what the queue keeps for it.
     pub(super) far: Option<Box<far::sender::Sender>>,
+    /// Datagrams: the number of the next that leaves by the network.
+    pub(super) datagram_psn: Psn,
 }
 
 impl SendSide {
@@ -85,6 +88,7 @@ impl SendSide {
             unflushed,
             counters,
             far: None,
+            datagram_psn: Psn::new(0),
         })
     }
 
@@ -183,7 +187,9 @@ impl Sending<'_> {
         self.accepted = self.accepted.saturating_sub(1);
         let (qp, side) = (self.qp, &mut *self.side);
         side.at_once = 0;
-        if side.far.is_some() {
+        if side.far.is_some() || wr.leaves() {
+            // Those before it that have gone another way.
+            qp.settle(side);
             side.ring.push(wr);
             self.posted_far = true;
             return;
@@ -379,6 +385,12 @@ impl QueuePair {
             }
             early = false;
             let Some(wr) = side.ring.front() else { break };
+            if wr.leaves() {
+                if self.send_datagrams(side) {
+                    continue;
+                }
+                break;
+            }
             let (request, order) = (wr.posted(), self.completion_order(&wr));
             let (endpoint, from) = (&self.device().endpoint, &side.initiator);
             let out = Outgoing { endpoint, from, wr: &wr, request: &request, order: &order };

@@ -2,6 +2,7 @@
 
 use ironverbs_os::growth::{TryFill, TryPush, try_room};
 
+use crate::carrier::far::way::Route;
 use crate::carrier::wr::{Data, Datagram, Wr};
 use crate::rules::receive::Sge;
 use crate::rules::request::{ATOMIC_WRITE_BYTES, Limits, Operands};
@@ -28,6 +29,7 @@ struct Address {
     qkey: u32,
     grh: [u8; 40],
     dgid: [u8; 16],
+    route: Option<Route>,
 }
 
 /// Requests that wait, oldest first. The vectors never hold more than they were made for.
@@ -124,6 +126,7 @@ impl Ring {
                 qkey: d.qkey,
                 grh: *d.grh,
                 dgid: d.dgid,
+                route: d.route.copied(),
             }),
         };
         if place == self.slots.len() {
@@ -152,6 +155,7 @@ impl Ring {
             qkey: address.qkey,
             grh: &address.grh,
             dgid: address.dgid,
+            route: address.route.as_ref(),
         });
         let Slot { wr_id, opcode, flags, operands, imm_or_key, srq_num, .. } = *slot;
         Some(Wr { wr_id, opcode, flags, data, operands, imm_or_key, srq_num, datagram })

@@ -117,7 +117,8 @@ fn difference(flow: &Flow, identification: u16, udp_payload: &[u8]) -> Option<u3
     Some(u32::from_le_bytes(*icrc) ^ u32::from_le_bytes(expected.finish()))
 }
 
-fn write_ip(to: &mut [u8], flow: &Flow, identification: u16, udp_bytes: usize) {
+/// The header of IP before so many bytes of UDP, of which what routers change counts as ones.
+pub(super) fn write_ip(to: &mut [u8], flow: &Flow, identification: u16, udp_bytes: usize) {
     const UDP: u8 = 17;
     match flow.addresses {
         Addresses::V4 { source, destination } => {

@@ -9,6 +9,7 @@
 //! | [`flow`] | between which addresses and ports a packet goes |
 //! | [`icrc`] | the invariant CRC behind a packet |
 //! | [`identification`] | which identifications of IPv4 a peer's packets have |
+//! | [`datagram`] | datagrams, and the header that one arrives with |
 //! | [`connection`] | what both sides of a connection's end know of it |
 //! | [`requester`] | the sending side of RC and UC: from messages to packets, from answers to completions |
 //! | [`responder`] | the receiving side: from packets to what is to be carried out, and answers |
@@ -16,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 pub mod connection;
+pub mod datagram;
 pub mod flow;
 pub mod icrc;
 pub(crate) mod identification;

@@ -41,6 +41,13 @@ impl Psn {
         Self::new(self.0.wrapping_sub(1))
     }
 
+    /// The one so many steps further.
+    #[must_use]
+    #[inline]
+    pub const fn plus(self, steps: u32) -> Self {
+        Self::new(self.0.wrapping_add(steps))
+    }
+
     /// By how many steps it is ahead of another, negative where it is behind: from -2^23 to 2^23 - 1.
     #[must_use]
     #[inline]

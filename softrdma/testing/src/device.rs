@@ -386,7 +386,7 @@ impl End {
 
     /// What makes a request a datagram to this end.
     pub fn datagrams(&self) -> Option<Datagram<'static>> {
-        Some(Datagram { qp_num: self.qp.qp_num(), qkey: QKEY, grh: &[0x60; 40], dgid: self.gid })
+        Some(Datagram { qp_num: self.qp.qp_num(), qkey: QKEY, grh: &[0x60; 40], dgid: self.gid, route: None })
     }
 
     /// A request to the remote memory of `to`.
@@ -398,7 +398,7 @@ impl End {
 
     pub fn datagram(&self, wr_id: u64, qp_num: u32, offset: usize, length: usize) {
         let sges = [self.sge(offset, length)];
-        let datagram = Some(Datagram { qp_num, qkey: QKEY, grh: &[0x60; 40], dgid: GID });
+        let datagram = Some(Datagram { qp_num, qkey: QKEY, grh: &[0x60; 40], dgid: GID, route: None });
         self.qp.post_send(&Wr { datagram, ..wr(wr_id, Opcode::Send, &sges) }).unwrap();
     }
 

@@ -207,7 +207,7 @@ impl RawQp {
 
     pub fn datagram<'a>(to: u32, grh: &'a [u8; 40], sges: &'a [Sge]) -> Wr<'a> {
         Wr {
-            datagram: Some(Datagram { qp_num: to, qkey: QKEY, grh, dgid: GID }),
+            datagram: Some(Datagram { qp_num: to, qkey: QKEY, grh, dgid: GID, route: None }),
             ..Self::wr(Opcode::Send, sges, Operands::None)
         }
     }

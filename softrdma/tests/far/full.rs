@@ -14,7 +14,7 @@ use crate::hosts::*;
 use crate::peer::{PORT, RawPeer};
 
 /// Leaves the sockets of RoCE of this process room for one packet that waits to leave.
-fn narrow_sockets() -> usize {
+pub fn narrow_sockets() -> usize {
     let mut count = 0;
     for entry in std::fs::read_dir("/proc/self/fd").unwrap() {
         let fd: i32 = entry.unwrap().file_name().to_str().unwrap().parse().unwrap();

@@ -50,7 +50,9 @@ impl Host {
         let folder = Config { path: self.folder.path(), group: None };
         let device = Device::open(&Settings { folder, copying: copying(), network: true }).unwrap();
         assert_eq!(device.no_network(), None);
-        device.set_gids(&[gid(self.number), gid_6(self.number)]);
+        let gids = [gid(self.number), gid_6(self.number)];
+        device.set_gids(&gids);
+        device.set_network_addresses(gids.map(|gid| (gid, self.interface)).into_iter());
         Node::reached_by(device, gid(self.number))
     }
 
@@ -59,6 +61,14 @@ impl Host {
         let attributes = attributes_at(gid(1 - self.number), dest_qp_num);
         let source = Some(Source { address: gid(self.number), interface: self.interface, mtu: 4096 });
         Attributes { path_mtu: 3, path: Path { source, ..attributes.path }, ..attributes }
+    }
+
+    /// The path of datagrams to this address, by that of the own of the same family.
+    pub fn path(&self, to: [u8; 16]) -> Path {
+        let is_v4 = |gid: [u8; 16]| std::net::Ipv6Addr::from(gid).to_ipv4_mapped().is_some();
+        let address = if is_v4(to) { gid(self.number) } else { gid_6(self.number) };
+        let source = Some(Source { address, interface: self.interface, mtu: 1024 });
+        Path { source, ..attributes_at(to, 0).path }
     }
 
     /// The same over IPv6.

@@ -2,6 +2,7 @@
 
 mod attacks;
 mod congestion;
+mod datagrams;
 mod full;
 mod held;
 mod hosts;

@@ -62,6 +62,13 @@ impl RawPeer {
         let flow = Flow::new((self.own, PORT).into(), to).unwrap();
         self.socket.send_to(&sealed(&flow, bth, headers, payload), to).unwrap();
     }
+    /// Sends a packet to a group.
+    pub fn send_to_group(&self, group: &str, bth: Bth, headers: Headers, payload: &[u8]) {
+        let to = SocketAddr::from((group.parse::<IpAddr>().unwrap(), PORT));
+        let flow = Flow::new((self.own, PORT).into(), to).unwrap();
+        self.socket.send_to(&sealed(&flow, bth, headers, payload), to).unwrap();
+    }
+
     /// Sends an acknowledgement, or another syndrome.
     pub fn answer(&self, qp_num: u32, psn: u32, syndrome: u8) {
         let headers = Headers { aeth: Some(Aeth { syndrome, msn: 1 }), ..Headers::NONE };

@@ -411,6 +411,7 @@ impl World {
                     qkey: QKEY,
                     grh: &[0x60; 40],
                     dgid: if send.remote.key & 0x80 > 0 { GROUP } else { GID },
+                    route: None,
                 }),
             };
             let sending = sending.get_or_insert_with(|| qp.sending());

@@ -26,7 +26,13 @@ fn a_target_that_cannot_be_had_keeps_nothing_back_and_mixes_up_no_order() {
     }
     let sge = [one.sge(0, 8)];
     let to = |n: u64, end: &End| Wr {
-        datagram: Some(Datagram { qp_num: end.qp.qp_num(), qkey: QKEY, grh: &[0x60; 40], dgid: GID }),
+        datagram: Some(Datagram {
+            qp_num: end.qp.qp_num(),
+            qkey: QKEY,
+            grh: &[0x60; 40],
+            dgid: GID,
+            route: None,
+        }),
         ..wr(n, Opcode::Send, &sge)
     };
     post_list(&one, &[to(0, &reached), to(1, &held)]);

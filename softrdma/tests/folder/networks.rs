@@ -20,7 +20,7 @@ fn at(dgid: [u8; 16], dest_qp_num: u32) -> Attributes {
 }
 
 fn datagram(end: &End, wr_id: u64, qp_num: u32, dgid: [u8; 16]) {
-    let datagram = Some(Datagram { qp_num, qkey: QKEY, grh: &[0x60; 40], dgid });
+    let datagram = Some(Datagram { qp_num, qkey: QKEY, grh: &[0x60; 40], dgid, route: None });
     end.qp.post_send(&Wr { datagram, ..wr(wr_id, Opcode::Send, &[end.sge(0, 8)]) }).unwrap();
     end.done(wr_id);
 }
@@ -115,7 +115,8 @@ fn an_address_that_two_have_is_told_apart() {
     datagram(&other, 4, to[0].qp.qp_num(), THERE);
     assert!(to.iter().all(|end| end.try_poll().is_none()));
     // Who sends to itself, or is connected, goes by what itself knows.
-    let own = Some(Datagram { qp_num: to[0].qp.qp_num(), qkey: QKEY, grh: &[0x60; 40], dgid: THERE });
+    let own =
+        Some(Datagram { qp_num: to[0].qp.qp_num(), qkey: QKEY, grh: &[0x60; 40], dgid: THERE, route: None });
     to[0].qp.post_send(&Wr { datagram: own, ..wr(5, Opcode::Send, &[to[0].sge(0, 8)]) }).unwrap();
     let mut done = [to[0].poll().wr_id, to[0].poll().wr_id];
     done.sort_unstable();

@@ -3,10 +3,11 @@
 use core::cell::UnsafeCell;
 
 use ironverbs_os::growth::small_box;
+use softrdma::device::{Path, Route};
 
 use super::convert::{self, refused};
 use super::link::LinkLayer;
-use super::{SoftContext, grh, port};
+use super::{SoftContext, grh, port, qp_attr};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::provider::object::{Handle, Object};
@@ -19,6 +20,8 @@ pub struct Destination {
     pub dgid: [u8; 16],
     /// What stands in front of the payload there.
     pub header: grh::Header,
+    /// The way to other hosts, where it leads there.
+    pub route: Option<Route>,
 }
 
 /// An address handle.
@@ -69,7 +72,8 @@ impl Ahs for SoftContext {
             (Some(source), LinkLayer::Infiniband) => grh::Header::global(&source, attr),
             (None, _) => grh::Header::NONE,
         };
-        let destination = Destination { dgid: convert::path(attr).destination(), header };
+        let path = Path { source: qp_attr::source(self, attr), ..convert::path(attr) };
+        let destination = Destination { dgid: path.destination(), header, route: self.engine.route(&path) };
         let public = ibv_ah { context: core::ptr::null_mut(), pd: pd.as_ptr(), handle: 0 };
         Ok(Handle::publish(small_box(Ah { public: UnsafeCell::new(public), destination, pd: number })))
     }

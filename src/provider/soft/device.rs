@@ -109,6 +109,8 @@ fn shown(engine: &Device, table: Vec<gids::Gid>) -> Vec<gids::Gid> {
         *place = gid.raw;
     }
     engine.set_gids(&raw[..table.len().min(raw.len())]);
+    let on_network = table.iter().filter(|gid| network::is_on(gid));
+    engine.set_network_addresses(on_network.map(|gid| (gid.raw, gid.ifindex)));
     table
 }
 

@@ -3,6 +3,8 @@
 
 use core::net::Ipv6Addr;
 
+use softrdma::wire::datagram::internet_checksum;
+
 use crate::abi::verbs::ibv_ah_attr;
 
 /// Bytes in front of the payload.
@@ -114,14 +116,6 @@ fn global(source: &[u8; 16], attr: &ibv_ah_attr, next: u8) -> [u8; BYTES] {
 /// Whether a GID is an IPv4 address.
 pub fn is_ipv4(gid: &[u8; 16]) -> bool {
     Ipv6Addr::from(*gid).to_ipv4_mapped().is_some()
-}
-
-/// The checksum of a header (RFC 1071) whose own place for it is 0.
-#[inline]
-fn internet_checksum(header: &[u8]) -> u16 {
-    let sum: u32 = header.chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum();
-    let folded = (sum & 0xffff) + (sum >> 16);
-    !((folded & 0xffff) + (folded >> 16)) as u16
 }
 
 #[cfg(test)]

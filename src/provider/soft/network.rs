@@ -24,19 +24,23 @@ pub fn tell(device: &Device) {
     }
 }
 
-/// The address of a GID, where it is on the network.
-pub fn source(gid: &Gid) -> Option<Source> {
-    let value = environment::trusted("IRONVERBS_SOFT_NETWORK")?;
-    let value = value.to_str().filter(|_| Settings::asks_for_network())?;
+/// Whether a GID is an address on the network.
+pub fn is_on(gid: &Gid) -> bool {
+    let Some(value) = environment::trusted("IRONVERBS_SOFT_NETWORK") else { return false };
+    let Some(value) = value.to_str().filter(|_| Settings::asks_for_network()) else { return false };
     let address = std::net::Ipv6Addr::from(gid.raw);
     let is_named = |name: &str| {
         name == gid.ndev
             || name.parse::<std::net::IpAddr>().is_ok_and(|named| named == address.to_canonical())
     };
     let is_loopback = address.to_canonical().is_loopback();
-    let is_on = if value == "1" { !is_loopback } else { value.split(',').any(is_named) };
+    if value == "1" { !is_loopback } else { value.split(',').any(is_named) }
+}
+
+/// The address of a GID, where it is on the network.
+pub fn source(gid: &Gid) -> Option<Source> {
     let mtu = || interface_mtu(gid.ifindex).ok().and_then(roce_mtu);
-    is_on.then(|| Some(Source { address: gid.raw, interface: gid.ifindex, mtu: mtu()? }))?
+    is_on(gid).then(|| Some(Source { address: gid.raw, interface: gid.ifindex, mtu: mtu()? }))?
 }
 
 /// The path MTU of packets from these addresses: the least of their interfaces'. `None` where none is on the

@@ -70,6 +70,8 @@ impl Ports for SoftContext {
         if let Some(mtu) = network::mtu(&self.gids()) {
             attr.active_mtu = mtu;
         }
+        let (qkeys, p_keys) = self.engine.violations();
+        (attr.qkey_viol_cntr, attr.bad_pkey_cntr) = (qkeys, p_keys);
         if !self.named.has_all() && self.gids().is_empty() {
             (attr.state, attr.phys_state) = (IBV_PORT_DOWN as ibv_port_state_t, PHYS_DISABLED);
         }

@@ -32,7 +32,7 @@ pub fn check_mask(attr_mask: c_int) -> Result<()> {
 }
 
 /// The address that packets of this path have, where it is on the network.
-fn source(context: &SoftContext, attr: &ibv_ah_attr) -> Option<Source> {
+pub fn source(context: &SoftContext, attr: &ibv_ah_attr) -> Option<Source> {
     if attr.is_global == 0 || !Settings::asks_for_network() {
         return None;
     }

@@ -9,7 +9,7 @@ use softrdma::rules::keys::Bind;
 use softrdma::rules::receive::Sge;
 use softrdma::rules::verbs::{Access, Opcode, QpType, SendFlags};
 
-use super::ah::Ah;
+use super::ah::{Ah, Destination};
 use super::convert::{rejected, sges};
 use super::grh;
 use super::inline_data::{self, Room};
@@ -149,7 +149,7 @@ impl Qp {
                     (ud, &Handle::from_c(ud.ah)?.object::<Ah>().destination)
                 };
                 header = destination.header.of(data.length() as u32, opcode == Opcode::SendWithImm);
-                request.datagram = Some(datagram(&header, destination.dgid, ud.remote_qpn, ud.remote_qkey));
+                request.datagram = Some(datagram(&header, destination, ud.remote_qpn, ud.remote_qkey));
             }
             // SAFETY: as above.
             QpType::XrcSend => request.srq_num = unsafe { wr.qp_type.xrc.remote_srqn },
@@ -181,8 +181,8 @@ unsafe fn check(opcode: Opcode, wr: &ibv_send_wr, data: &Data<'_>) -> Result<()>
 
 /// Where a datagram goes.
 #[inline(always)]
-pub fn datagram(grh: &[u8; grh::BYTES], dgid: [u8; 16], qp_num: u32, qkey: u32) -> Datagram<'_> {
-    Datagram { qp_num, qkey, grh, dgid }
+pub fn datagram<'a>(grh: &'a [u8; grh::BYTES], to: &'a Destination, qp_num: u32, qkey: u32) -> Datagram<'a> {
+    Datagram { qp_num, qkey, grh, dgid: to.dgid, route: to.route.as_ref() }
 }
 
 /// What the operation needs beyond local memory.

@@ -172,7 +172,7 @@ impl Batch {
             });
             let datagram = match (&built.datagram, &header) {
                 (Some((destination, qp_num, qkey)), Some(header)) => {
-                    Some(send::datagram(header, destination.dgid, *qp_num, *qkey))
+                    Some(send::datagram(header, destination, *qp_num, *qkey))
                 }
                 _ => None,
             };

@@ -4,41 +4,34 @@
 //! |---|---|
 //! | this | the peer of a connection, and its two sides |
 //! | [`sender`] | what a connected queue pair's send queue keeps for it |
+//! | [`addresses`] | the own addresses that are on the network |
+//! | [`way`] | the way to a peer, and that of an address handle's datagrams |
+//! | [`datagram`] | what a receive queue keeps for datagrams that come |
 //! | [`receiver`] | what its receive queue keeps; requests that arrive are carried out there |
 //! | [`network`] | packets out and in |
 //! | [`port`] | the sockets of UDP port 4791, which the processes of one user share |
 //!
 //! What is sent and answered when is [`wire`](crate::wire)'s.
 
+pub(crate) mod addresses;
+pub(crate) mod datagram;
 pub(crate) mod network;
 pub mod port;
 pub(crate) mod receiver;
 pub(crate) mod sender;
+pub(crate) mod way;
 
-use std::net::Ipv6Addr;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use port::flow::{Flow, ecn};
 use receiver::Receiver;
 use sender::Sender;
+use way::Way;
 
 use crate::wire::connection::{Connection, Mtu};
 use crate::wire::opcode::Transport;
 use crate::wire::packet::DEFAULT_P_KEY;
 use crate::wire::psn::Psn;
-
-/// The way to a peer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Way {
-    /// Its address.
-    pub(crate) address: Ipv6Addr,
-    /// The own one that it knows.
-    pub(crate) source: Ipv6Addr,
-    /// Index of the network interface that has the own one.
-    pub(crate) interface: u32,
-    /// Traffic class, of which the bits of ECN do not count.
-    pub(crate) traffic_class: u8,
-}
 
 /// The peer of a connection, and the way to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,16 +50,7 @@ impl Peer {
     /// The way of packets to it. Those of RC say that marks of congestion are obeyed, as they are; UC sends
     /// whatever the program posts.
     pub(crate) fn flow(&self) -> Flow {
-        let Way { address, source, interface, traffic_class } = self.way;
-        let ecn = if self.transport == Transport::Rc { ecn::CAPABLE } else { 0 };
-        Flow {
-            source,
-            destination: address,
-            source_port: port::set::PORT,
-            destination_port: port::set::PORT,
-            interface: if address.is_unicast_link_local() { interface } else { 0 },
-            traffic_class: traffic_class & !ecn::BITS | ecn,
-        }
+        self.way.flow(if self.transport == Transport::Rc { ecn::CAPABLE } else { 0 })
     }
 
     /// Whether a packet came from it.

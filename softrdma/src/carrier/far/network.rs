@@ -6,12 +6,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use ironverbs_os::growth::{TryFill, try_room};
 
+use super::datagram::Arrived;
 use super::port::error::{PortError, SendError};
 use super::port::flow::Flow;
 use super::port::options::Options;
 use super::port::receive::Inbox;
 use super::port::send::{Outbox, Packet as Sealed, Piece};
-use super::port::{Port, set::PORT};
+use super::port::socket::Socket;
+use super::port::{Port, groups, set::PORT};
 use crate::error::Error;
 use crate::shm::copy::Span;
 use crate::wire::connection::Mtu;
@@ -89,37 +91,69 @@ impl Network {
         Some(Burst { port: &self.port, outgoing, flow: *flow, count: 0 })
     }
 
+    /// Joins a group at these interfaces.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] at the limits of the host: the process is not in the group at any of them then.
+    pub(crate) fn join(&self, group: Ipv6Addr, interfaces: &[u32]) -> Result<(), Error> {
+        if interfaces.is_empty() {
+            return Ok(());
+        }
+        let socket = self.port.open_groups().map_err(|_| Error::NoMemory)?;
+        let joined = interfaces.iter().try_for_each(|at| groups::join(socket, group, *at).map(drop));
+        joined.map_err(|_| {
+            self.leave(group, interfaces);
+            Error::NoMemory
+        })
+    }
+
+    /// Leaves a group at these interfaces.
+    pub(crate) fn leave(&self, group: Ipv6Addr, interfaces: &[u32]) {
+        if let Some(socket) = self.port.groups() {
+            interfaces.iter().for_each(|interface| groups::leave(socket, group, *interface));
+        }
+    }
+
     /// Tells the packets that have come, and what that leaves. `None` where another thread does so just now.
     /// Those that are damaged are dropped.
-    pub(crate) fn receive(&self, mut tell: impl FnMut(&Flow, &Packet<'_>, u16)) -> Option<Looked> {
+    pub(crate) fn receive(&self, mut tell: impl FnMut(&Arrived<'_>)) -> Option<Looked> {
         let mut inbox = match self.inbox.try_lock() {
             Ok(inbox) => inbox,
             Err(TryLockError::Poisoned(inbox)) => inbox.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
-        for _ in 0..ROUNDS {
-            let received = inbox.receive(self.port.own(), |flow, bytes| {
-                if let Some((packet, identification)) = open(flow, bytes) {
-                    tell(flow, &packet, identification);
-                }
-            });
-            // Where the socket gives an error nothing has come: it is asked again with the next look.
-            let Ok(received) = received else { return Some(Looked { more: false, is_all: true }) };
-            if !received.more {
-                return Some(Looked { more: false, is_all: !received.may_be_more });
-            }
-        }
-        Some(Looked { more: true, is_all: false })
+        let own = take(&mut inbox, self.port.own(), &mut tell);
+        let Some(groups) = self.port.groups() else { return Some(own) };
+        // No answer comes there that may be missed.
+        let more = take(&mut inbox, groups, &mut tell).more;
+        Some(Looked { more: own.more | more, ..own })
     }
 }
 
-/// The packet in a UDP payload, where it is whole, and its identification.
-fn open<'a>(flow: &Flow, bytes: &'a [u8]) -> Option<(Packet<'a>, u16)> {
+/// Tells the packets that have come at a socket, and what that leaves.
+fn take(inbox: &mut Inbox, socket: &Socket, tell: &mut impl FnMut(&Arrived<'_>)) -> Looked {
+    for _ in 0..ROUNDS {
+        let received = inbox.receive(socket, |flow, bytes| {
+            if let Some((wire, packet, identification)) = open(flow, bytes) {
+                tell(&Arrived { flow, wire: &wire, packet: &packet, identification });
+            }
+        });
+        // Where the socket gives an error nothing has come: it is asked again with the next look.
+        let Ok(received) = received else { return Looked { more: false, is_all: true } };
+        if !received.more {
+            return Looked { more: false, is_all: !received.may_be_more };
+        }
+    }
+    Looked { more: true, is_all: false }
+}
+
+/// The packet in a UDP payload, where it is whole, between which addresses it goes, and its identification.
+fn open<'a>(flow: &Flow, bytes: &'a [u8]) -> Option<(WireFlow, Packet<'a>, u16)> {
     let wire = wire_flow(flow.source, flow.source_port, flow.destination)?;
     // rule: wire-icrc
     let identification = icrc::identification(&wire, bytes)?;
     let packet = Packet::parse(bytes.get(..bytes.len().checked_sub(ICRC_BYTES)?)?)?;
-    Some((packet, identification))
+    Some((wire, packet, identification))
 }
 
 fn wire_flow(source: Ipv6Addr, source_port: u16, destination: Ipv6Addr) -> Option<WireFlow> {

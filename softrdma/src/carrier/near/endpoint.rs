@@ -15,6 +15,7 @@ use crate::shm::keys::Keys;
 use crate::shm::numbering::Numbering;
 use crate::shm::objects::{Host, LOCK_LIMIT, Objects};
 use crate::shm::segment::Segment;
+use crate::shm::slot;
 
 use super::number::number;
 use super::peers::{Peers, Remote};
@@ -203,6 +204,13 @@ impl Endpoint {
     /// Whether this is an address of the own device.
     pub(crate) fn has_address(&self, gid: &[u8; 16]) -> bool {
         self.addresses().has(gid)
+    }
+
+    /// Whether an address is the own device's, or that of another process of the folder.
+    pub(crate) fn is_near(&self, gid: &[u8; 16]) -> bool {
+        let is_theirs = |slot| self.peers.get(slot).is_some_and(|remote| self.reaches(&remote, gid));
+        let others = || slot::claimed(self.segment.folder()).unwrap_or_default();
+        self.has_address(gid) || others().into_iter().any(is_theirs)
     }
 
     fn addresses(&self) -> MutexGuard<'_, addresses::Own> {

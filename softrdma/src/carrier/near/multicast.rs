@@ -81,6 +81,11 @@ impl Table {
         Ok(true)
     }
 
+    /// The own queue pairs in a group, by index.
+    pub(crate) fn members(&self, gid: [u8; 16]) -> impl Iterator<Item = u32> {
+        self.members.iter().flatten().filter(move |(_, other)| *other == gid).map(|(index, _)| *index)
+    }
+
     /// Takes an own queue pair out of a group; `false` where it is not in it.
     ///
     /// # Errors

@@ -54,6 +54,7 @@ impl QueuePair {
             self.answer();
         }
         self.set_far(false);
+        self.talks_afar(false);
         let Some(mut side) = (if is_mine { Some(self.send_side()) } else { self.send_side_soon() }) else {
             return;
         };

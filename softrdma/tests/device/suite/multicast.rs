@@ -16,7 +16,7 @@ super::suite! {
 const GROUP: [u8; 16] = [0xff, 0x0e, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0xff, 0xfe, 0, 0, 1];
 /// What makes a request a datagram to the group.
 const TO_GROUP: Option<Datagram<'static>> =
-    Some(Datagram { qp_num: 0xff_ffff, qkey: QKEY, grh: &[1; 40], dgid: GROUP });
+    Some(Datagram { qp_num: 0xff_ffff, qkey: QKEY, grh: &[1; 40], dgid: GROUP, route: None });
 
 pub fn groups_reach_their_members(carrier: Carrier) {
     let (fabric, [here, there], one, other) = pair(carrier, QpType::Ud);
@@ -140,7 +140,13 @@ pub fn datagrams_and_groups_between_processes(carrier: Carrier) {
         },
         |_, end, words, _| {
             let to = words.exchange(0, end);
-            let to = Datagram { qp_num: to.dest_qp_num, qkey: QKEY, grh: &[0; 40], dgid: to.path.dgid };
+            let to = Datagram {
+                qp_num: to.dest_qp_num,
+                qkey: QKEY,
+                grh: &[0; 40],
+                dgid: to.path.dgid,
+                route: None,
+            };
             for (wr_id, datagram) in [(1, Some(to)), (2, TO_GROUP)] {
                 end.qp.post_send(&Wr { datagram, ..wr(wr_id, Opcode::Send, &[end.sge(0, 8)]) }).unwrap();
                 end.done(wr_id);

@@ -234,6 +234,7 @@ impl World {
             qkey: QKEY,
             grh: &[0; 40],
             dgid: self.side(n ^ 1).node.gid,
+            route: None,
         });
         let wr = Wr { flags, data, datagram, ..wr(self.next, Opcode::Send, &[]) };
         let signaled = init.sq_sig_all || flags == SendFlags::SIGNALED;

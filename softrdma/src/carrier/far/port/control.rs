@@ -11,6 +11,10 @@ const ALIGN: usize = size_of::<usize>();
 /// `UDP_GRO` and `UDP_SEGMENT`, options and what stands beside a datagram (`linux/udp.h`).
 pub(super) const UDP_GRO: libc::c_int = 104;
 pub(super) const UDP_SEGMENT: libc::c_int = 103;
+/// The first word of an IPv6 header, option and what stands beside a datagram (`linux/in6.h`).
+pub(super) const IPV6_FLOWINFO: libc::c_int = 11;
+/// The flow label in it.
+const LABEL: u32 = 0xf_ffff;
 
 /// Room for all that is sent or asked for beside one datagram.
 #[repr(C, align(8))]
@@ -21,9 +25,9 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// A value of 20 bytes (addresses) and three of up to 8, with their headers; as much again for what the
+    /// A value of 20 bytes (addresses) and four of up to 8, with their headers; as much again for what the
     /// kernel tells unasked.
-    pub(super) const ROOM: usize = 2 * (4 * HEADER + 24 + 3 * 8);
+    pub(super) const ROOM: usize = 2 * (5 * HEADER + 24 + 4 * 8);
 
     pub(super) const fn new() -> Self {
         Control { bytes: [0; Self::ROOM], length: 0 }
@@ -42,6 +46,13 @@ impl Control {
                 false => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
             };
             self.push(level, kind, &libc::c_int::from(flow.traffic_class).to_ne_bytes());
+        }
+        if flow.hop_limit != 0 {
+            let (level, kind) = match flow.is_v4() {
+                true => (libc::IPPROTO_IP, libc::IP_TTL),
+                false => (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT),
+            };
+            self.push(level, kind, &libc::c_int::from(flow.hop_limit).to_ne_bytes());
         }
         if segment != 0 {
             self.push(libc::IPPROTO_UDP, UDP_SEGMENT, &segment.to_ne_bytes());
@@ -89,6 +100,12 @@ impl Control {
                         several => number(several).unwrap_or(0) as u8,
                     };
                 }
+                (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
+                    beside.hop_limit = number(value).unwrap_or(0) as u8;
+                }
+                (libc::IPPROTO_IPV6, IPV6_FLOWINFO) => {
+                    beside.label = u32::from_be(number(value).unwrap_or(0)) & LABEL;
+                }
                 (libc::IPPROTO_UDP, UDP_GRO) => beside.segment = number(value).unwrap_or(0) as usize,
                 _ => {}
             }
@@ -105,6 +122,10 @@ pub(super) struct Beside {
     /// Where it came in.
     pub(super) interface: u32,
     pub(super) traffic_class: u8,
+    /// Routers that it could have gone through, and one.
+    pub(super) hop_limit: u8,
+    /// IPv6: flow label.
+    pub(super) label: u32,
     /// Length of the datagrams that it is made of; 0 where it is one.
     pub(super) segment: usize,
 }
@@ -137,6 +158,8 @@ mod tests {
             destination_port: 4791,
             interface: 7,
             traffic_class: 0x0a,
+            hop_limit: 5,
+            label: 0,
         }
     }
 
@@ -159,11 +182,15 @@ mod tests {
                     header = libc::CMSG_NXTHDR(&raw const message, header);
                 }
             }
-            let class = if destination == "fd00::2" { libc::IPV6_TCLASS } else { libc::IP_TOS };
+            let (class, hops) = match destination {
+                "fd00::2" => (libc::IPV6_TCLASS, libc::IPV6_HOPLIMIT),
+                _ => (libc::IP_TOS, libc::IP_TTL),
+            };
             // SAFETY: computes a number.
             let length = |value| unsafe { libc::CMSG_LEN(value) } as _;
             let segment = (UDP_SEGMENT, length(2), 1040u16.to_ne_bytes()[0]);
-            let expected = [(libc::IPV6_PKTINFO, length(20), 0xfd), (class, length(4), 0x0a), segment];
+            let hops = (hops, length(4), 5);
+            let expected = [(libc::IPV6_PKTINFO, length(20), 0xfd), (class, length(4), 0x0a), hops, segment];
             assert_eq!(found, expected);
         }
     }
@@ -175,10 +202,13 @@ mod tests {
         info[16..].copy_from_slice(&3u32.to_ne_bytes());
         control.push(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &info);
         control.push(libc::IPPROTO_IP, libc::IP_TOS, &[3]);
+        control.push(libc::IPPROTO_IP, libc::IP_TTL, &63u32.to_ne_bytes());
+        control.push(libc::IPPROTO_IPV6, IPV6_FLOWINFO, &0x6031_2345_u32.to_be_bytes());
         control.push(libc::IPPROTO_UDP, UDP_GRO, &1040u32.to_ne_bytes());
         control.push(libc::SOL_SOCKET, libc::SO_TIMESTAMP, &[1; 16]);
         let destination = Some(Ipv6Addr::from([0x20; 16]));
-        let whole = Beside { destination, interface: 3, traffic_class: 3, segment: 1040 };
+        let (hop_limit, label) = (63, 0x1_2345);
+        let whole = Beside { destination, interface: 3, traffic_class: 3, hop_limit, label, segment: 1040 };
         assert_eq!(control.read(control.length()), whole);
         for length in 0..control.length() {
             // Nothing is read beyond, and no length ends it badly.

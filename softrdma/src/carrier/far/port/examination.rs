@@ -67,6 +67,8 @@ fn send_to_itself(options: Options) -> Result<Option<Cut>, PortError> {
         destination_port,
         interface: 0,
         traffic_class: 0,
+        hop_limit: 0,
+        label: 0,
     };
     let (sender, receiver) =
         (Socket::adopt(sender, COMMON, options)?, Socket::adopt(receiver, COMMON, options)?);

@@ -32,6 +32,11 @@ pub struct Flow {
     pub interface: u32,
     /// Type of service, or traffic class: its lower two bits are ECN.
     pub traffic_class: u8,
+    /// Routers that it may go through, and one: of a received packet those that were left. To send by 0, where
+    /// the kernel says it.
+    pub hop_limit: u8,
+    /// IPv6: the flow label of a received packet. Not looked at where something is sent: the kernel chooses it.
+    pub label: u32,
 }
 
 impl Flow {
@@ -39,6 +44,13 @@ impl Flow {
     #[must_use]
     pub fn is_v4(&self) -> bool {
         self.destination.to_ipv4_mapped().is_some()
+    }
+
+    /// Whether it goes to a group.
+    #[must_use]
+    pub fn is_to_group(&self) -> bool {
+        self.destination.is_multicast()
+            || self.destination.to_ipv4_mapped().is_some_and(|v4| v4.is_multicast())
     }
 
     /// Whether it came with a mark of congestion.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`set`] | the sockets, and the program by which the kernel chooses one for a packet |
 //! | [`share`] | how a process comes to the sockets that others have: who makes them, who hands them on |
+//! | [`groups`] | what comes for multicast groups |
 //! | [`claim`] | which process has which place |
 //! | [`forked`] | what a forked child inherits of all this, and gives up |
 //! | [`options`] | what may be asked of the sockets |
@@ -42,6 +43,7 @@ pub mod error;
 pub mod examination;
 pub mod flow;
 pub mod forked;
+pub mod groups;
 pub mod holder;
 pub mod mtu;
 pub mod options;
@@ -53,7 +55,9 @@ pub mod share;
 pub mod socket;
 
 use std::os::fd::RawFd;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use ironverbs_os::error::Error;
 
 use claim::Claim;
 use error::PortError;
@@ -68,6 +72,9 @@ pub struct Port {
     own: Socket,
     common: Socket,
     shared: Shared,
+    options: Options,
+    /// What comes for multicast groups, once the process was in one.
+    groups: OnceLock<Socket>,
     /// Given up last.
     claim: Mutex<Option<Claim>>,
 }
@@ -90,7 +97,27 @@ impl Port {
         let own = Socket::adopt(own, slot, options)?;
         own.drain();
         let common = Socket::adopt(common, COMMON, options)?;
-        Ok(Port { own, common, shared, claim: Mutex::new(Some(claim)) })
+        let groups = OnceLock::new();
+        Ok(Port { own, common, shared, options, groups, claim: Mutex::new(Some(claim)) })
+    }
+
+    /// What comes for multicast groups, where the process is, or was, in one.
+    #[must_use]
+    pub fn groups(&self) -> Option<&Socket> {
+        self.groups.get()
+    }
+
+    /// The same, made where there is none yet.
+    ///
+    /// # Errors
+    /// Those of the system calls.
+    pub fn open_groups(&self) -> Result<&Socket, Error> {
+        if let Some(groups) = self.groups.get() {
+            return Ok(groups);
+        }
+        // Of two that are made at once the second ends here.
+        let made = groups::open(self.options)?;
+        Ok(self.groups.get_or_init(|| made))
     }
 
     /// What comes for this process, and by which it sends.

@@ -60,6 +60,7 @@ fn header(flow: &Flow, packet: &[u8]) -> [u8; HEADER] {
     let mut header = [0; HEADER];
     header[0] = MARK;
     header[1] = flow.traffic_class;
+    header[2] = flow.hop_limit;
     // Those of a packet without a number name the place of those without one.
     if let Some(number) = packet.get(5..8) {
         header[5..8].copy_from_slice(number);
@@ -69,6 +70,7 @@ fn header(flow: &Flow, packet: &[u8]) -> [u8; HEADER] {
     header[40..42].copy_from_slice(&flow.source_port.to_ne_bytes());
     header[42..44].copy_from_slice(&flow.destination_port.to_ne_bytes());
     header[44..48].copy_from_slice(&flow.interface.to_ne_bytes());
+    header[48..52].copy_from_slice(&flow.label.to_ne_bytes());
     header
 }
 
@@ -79,13 +81,16 @@ fn flow_of(header: &[u8; HEADER]) -> Flow {
         Ipv6Addr::from(bytes)
     };
     let port = |from: usize| u16::from_ne_bytes([header[from], header[from + 1]]);
+    let word = |from: usize| u32::from_ne_bytes([0, 1, 2, 3].map(|byte| header[from + byte]));
     Flow {
         source: address(8),
         destination: address(24),
         source_port: port(40),
         destination_port: port(42),
-        interface: u32::from_ne_bytes([header[44], header[45], header[46], header[47]]),
+        interface: word(44),
         traffic_class: header[1],
+        hop_limit: header[2],
+        label: word(48),
     }
 }
 
@@ -96,7 +101,17 @@ mod tests {
 
     fn flow(source: Ipv6Addr, source_port: u16, interface: u32) -> Flow {
         let destination = "fd00::2".parse().unwrap();
-        Flow { source, destination, source_port, destination_port: PORT, interface, traffic_class: 3 }
+        let (traffic_class, hop_limit, label) = (3, 64, 0x1_2345);
+        Flow {
+            source,
+            destination,
+            source_port,
+            destination_port: PORT,
+            interface,
+            traffic_class,
+            hop_limit,
+            label,
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::wire::opcode::Opcode;
 
 use super::control::Control;
 use super::flow::{Flow, NAME, name};
+use super::groups::GROUPS;
 use super::pass::{self, Passed};
 use super::set::{PORT, place_of};
 use super::share::errno;
@@ -77,7 +78,8 @@ impl Inbox {
     }
 
     /// Tells the packets that have come for the socket's place, each with its flow; waits for none. What the
-    /// kernel put together with them although it is for another place is passed on there.
+    /// kernel put together with them although it is for another place is passed on there. Packets to a group
+    /// are for the socket of [`groups`](super::groups), and it has no others.
     ///
     /// The bytes are those behind the UDP header, whatever they are, and at least one.
     ///
@@ -102,7 +104,17 @@ impl Inbox {
                 continue;
             };
             // No bytes are no segment.
+            let is_for_groups = socket.place() == GROUPS;
+            if flow.is_to_group() != is_for_groups {
+                received.lost += 1;
+                continue;
+            }
             for packet in in_order(bytes, segment) {
+                if is_for_groups {
+                    received.packets += 1;
+                    tell(&flow, packet);
+                    continue;
+                }
                 if place_of(packet) != socket.place() {
                     let is_passed = pass::on(socket, &flow, packet);
                     *if is_passed { &mut received.passed } else { &mut received.lost } += 1;
@@ -170,6 +182,8 @@ impl Inbox {
             destination_port: PORT,
             interface: beside.interface,
             traffic_class: beside.traffic_class,
+            hop_limit: beside.hop_limit,
+            label: beside.label,
         };
         Some((flow, bytes, if beside.segment > 0 { beside.segment } else { LONGEST }))
     }

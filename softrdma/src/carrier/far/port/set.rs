@@ -8,7 +8,7 @@ use ironverbs_os::error::{Error, Result};
 use ironverbs_os::growth::{TryPush, try_room};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
-use super::control::UDP_GRO;
+use super::control::{IPV6_FLOWINFO, UDP_GRO};
 use super::flow::{LOOPBACK, NAME, name};
 use super::options::{Options, set};
 
@@ -28,6 +28,8 @@ const WITH_NUMBER: u32 = 8;
 /// The last of the numbers that no queue pair has but the special ones.
 const SPECIAL: u32 = 1;
 
+/// Packets to groups are received that others have joined (`linux/in6.h`).
+const IPV6_MULTICAST_ALL: libc::c_int = 29;
 /// Packets without a checksum are received over IPv6, too (`linux/udp.h`).
 const UDP_NO_CHECK6_RX: libc::c_int = 102;
 
@@ -72,9 +74,22 @@ const FILTER: [libc::sock_filter; 8] = [
     instruction(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX),
     instruction(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
 ];
-/// What the kernel knows beside a packet (`linux/filter.h`): its protocol there, and its interface.
+/// The same of a socket that joins groups, but that it takes nothing of this host at all: the kernel tells what
+/// it gives back of what leaves.
+const GROUP_FILTER: [libc::sock_filter; 6] = [
+    instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, ANCILLARY + TYPE),
+    instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 3, 0, PACKET_LOOPBACK),
+    instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, ANCILLARY + INTERFACE),
+    instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, 0, LOOPBACK),
+    instruction(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX),
+    instruction(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
+];
+/// What the kernel knows beside a packet (`linux/filter.h`): its protocol there, its type and its interface.
 const ANCILLARY: u32 = -0x1000_i32 as u32;
+const TYPE: u32 = 4;
 const INTERFACE: u32 = 8;
+/// The type of what the kernel gives back of what leaves (`linux/if_packet.h`).
+const PACKET_LOOPBACK: u32 = 5;
 /// The header of IP, and the source address in it.
 const NETWORK: u32 = -0x10_0000_i32 as u32;
 const SOURCE: u32 = 12;
@@ -89,10 +104,8 @@ const SOURCE: u32 = 12;
 pub(super) fn make(options: Options) -> Result<Vec<OwnedFd>> {
     let mut sockets = try_room(SOCKETS).map_err(|_| Error { call: "socket", errno: libc::ENOMEM })?;
     for place in 0..SOCKETS {
-        let made = socket(AddressFamily::Inet6, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)
-            .map_err(|_| Error::last("socket"))?;
+        let made = fresh(options)?;
         let fd = made.as_raw_fd();
-        prepare(fd, options)?;
         if place > 0 {
             set(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
         }
@@ -109,6 +122,28 @@ pub(super) fn make(options: Options) -> Result<Vec<OwnedFd>> {
         attach(first.as_raw_fd(), libc::SO_ATTACH_REUSEPORT_CBPF, &mut PROGRAM.clone())?;
     }
     Ok(sockets)
+}
+
+fn fresh(options: Options) -> Result<OwnedFd> {
+    let made = socket(AddressFamily::Inet6, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)
+        .map_err(|_| Error::last("socket"))?;
+    prepare(made.as_raw_fd(), options)?;
+    Ok(made)
+}
+
+/// Makes a socket that stands behind the set, to join groups.
+///
+/// # Errors
+/// Those of the system calls.
+pub(super) fn make_for_groups(options: Options) -> Result<OwnedFd> {
+    let made = fresh(options)?;
+    let fd = made.as_raw_fd();
+    set(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
+    if !options.from_here {
+        attach(fd, libc::SO_ATTACH_FILTER, &mut GROUP_FILTER.clone())?;
+    }
+    bind(fd)?;
+    Ok(made)
 }
 
 fn bind(socket: RawFd) -> Result<()> {
@@ -141,10 +176,19 @@ pub(super) fn prepare(socket: RawFd, options: Options) -> Result<()> {
     // narrowed by what anybody says, since the MTU of a connection is agreed upon.
     set(socket, IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)?;
     set(socket, IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
-    // Where packets were sent to, of IPv4, too; their class.
+    // Where packets were sent to, of IPv4, too; what else of their headers a datagram's receiver is shown.
     set(socket, IPV6, libc::IPV6_RECVPKTINFO, 1)?;
     set(socket, IPV6, libc::IPV6_RECVTCLASS, 1)?;
+    set(socket, IPV6, libc::IPV6_RECVHOPLIMIT, 1)?;
+    set(socket, IPV6, IPV6_FLOWINFO, 1)?;
     set(socket, IP, libc::IP_RECVTOS, 1)?;
+    set(socket, IP, libc::IP_RECVTTL, 1)?;
+    // Of what goes to groups those alone get a copy that have joined them, and none on this host: processes of
+    // the folder have theirs by shared memory. Linux before 4.20 gives copies of IPv6 to all.
+    set(socket, IP, libc::IP_MULTICAST_ALL, 0)?;
+    let _ = set(socket, IPV6, IPV6_MULTICAST_ALL, 0);
+    set(socket, IP, libc::IP_MULTICAST_LOOP, 0)?;
+    set(socket, IPV6, libc::IPV6_MULTICAST_LOOP, 0)?;
     // soft-RoCE and adapters send no checksum over IPv6, either: packets have one of their own.
     set(socket, libc::IPPROTO_UDP, UDP_NO_CHECK6_RX, 1)?;
     // As little as can be, until a process has the place: nobody reads what comes before.
