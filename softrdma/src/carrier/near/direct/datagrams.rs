@@ -1,0 +1,556 @@
+//! The owner's side of direct rings of datagrams
+//! ([`queues::direct::datagram`](crate::queues::direct::datagram)).
+//!
+//! A datagram queue pair tells of a table, which says whose datagrams come by which ring. A sender gets one
+//! when several datagrams of it came another way: to nobody else a ring is given, and there are as many as a
+//! poll looks at ([`MOST`]). Where there are no more, one goes to another sender whose writer has left, or
+//! died.
+//!
+//! Who polls takes the next datagram behind the lock of the queue pair, with the request at its head. All that
+//! is out of the ordinary - a request of several pieces, or of memory that may not be there - is left to the
+//! general way ([`DatagramReader::leaves`]), which carries it out as if it came just then
+//! ([`DatagramReader::waiting`]).
+
+mod requests;
+
+use std::hint::spin_loop;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use ironverbs_os::growth::{TryPush, try_arc, try_room};
+
+use crate::carrier::near::attributes::Place;
+use crate::carrier::near::bytes;
+use crate::carrier::near::endpoint::Endpoint;
+use crate::carrier::near::key_cache::KeyCache;
+use crate::carrier::near::mapped::Locked;
+use crate::carrier::near::number::place_of;
+use crate::carrier::near::own_ring::OwnReader;
+use crate::queues::direct::datagram::{Datagram, Receiver, SHORT_WORDS};
+use crate::queues::direct::{DirectWord, MAX_DIRECT, SHORT};
+use crate::queues::shared::{Memory as _, Word};
+use crate::rules::completion::Completion;
+use crate::rules::qp::receives;
+use crate::rules::responder::GRH_BYTES;
+use crate::rules::verbs::{QpState, Status, WcFlags, WcOpcode};
+use crate::shm::lock::{Liveness as _, Lock, Owner};
+use crate::shm::objects::{DirectRing, HeldWords};
+
+use super::{LOOKS, MOST, Rings, SLOTS};
+use requests::{Own, Request};
+
+/// Words of a table: a cache line.
+pub(super) const TABLE_WORDS: usize = MOST;
+/// Words of a datagram.
+pub(crate) const WORDS: usize = MAX_DIRECT.div_ceil(8);
+/// Datagrams of a sender that came another way, until it gets a ring.
+const HEARD: u32 = 2;
+/// As many until it is looked for one again.
+const AGAIN: u32 = 64;
+/// Completions that are taken while a datagram waits, until it is seen to.
+const PATIENT: u32 = 64;
+/// Every so many polls it is seen to that what waits goes on, while the lock cannot be had.
+const SELDOM: u32 = 4096;
+
+/// An entry of a table: the sender, and its ring.
+pub(super) fn entry(src_qp: u32, place: Place) -> u64 {
+    u64::from(src_qp) << 32 | u64::from(place.pack())
+}
+
+/// The rings of a datagram queue pair, as its owner knows them.
+#[derive(Debug)]
+pub(crate) struct Datagrams {
+    /// The table.
+    pub(crate) place: Place,
+    table: HeldWords,
+    /// The key of the queue pair.
+    qkey: AtomicU32,
+}
+
+impl Datagrams {
+    /// A table without rings.
+    pub(crate) fn new(rings: &Rings, endpoint: &Endpoint, qkey: u32) -> Option<Arc<Self>> {
+        let place = Place { at: rings.take_table(&endpoint.segment)?, slots: Place::TABLE };
+        let made = endpoint
+            .own
+            .hold(place.at, TABLE_WORDS)
+            .and_then(|table| try_arc(Self { place, table, qkey: qkey.into() }).ok());
+        if made.is_none() {
+            rings.give_back_table(place.at);
+        }
+        made
+    }
+
+    /// Another key counts from now on. Behind the queue pair's lock.
+    pub(crate) fn set_key(&self, qkey: u32) {
+        self.qkey.store(qkey, Ordering::Release);
+    }
+
+    /// Its memory may serve another queue pair.
+    pub(crate) fn give_back(&self, rings: &Rings) {
+        rings.give_back_table(self.place.at);
+    }
+}
+
+/// A ring, and whose datagrams come by it.
+#[derive(Debug)]
+struct DatagramRing {
+    src_qp: u32,
+    place: Place,
+    ring: HeldWords,
+    receiver: Receiver,
+    /// The word of the ring where the next one is seen, and from what count on.
+    watched: (u32, u32),
+    /// What that word said when there was none after all; no word says 0.
+    in_vain: u64,
+}
+
+impl DatagramRing {
+    /// Whether there may be a datagram.
+    #[inline(always)]
+    fn is_there(&self) -> bool {
+        let word =
+            self.ring.get().get(self.watched.0 as usize).map_or(0, |word| word.load(Ordering::Relaxed));
+        // Its sender may have taken some back, and come round since.
+        (word as u32).wrapping_sub(self.watched.1) as i32 >= 0 && word != self.in_vain
+    }
+
+    fn words(&self) -> DirectRing<'_> {
+        DirectRing::of(&self.ring)
+    }
+
+    /// The next datagram. Behind the queue pair's lock.
+    #[inline(always)]
+    fn next(&mut self) -> Option<Datagram> {
+        let found = self.receiver.next(&DirectRing::of(&self.ring));
+        if found.is_none() {
+            self.found_none();
+        }
+        found
+    }
+
+    #[cold]
+    fn found_none(&mut self) {
+        self.watched = self.receiver.watched();
+        let word = self.ring.get().get(self.watched.0 as usize);
+        self.in_vain = word.map_or(0, |word| word.load(Ordering::Relaxed));
+        // It may have come just now.
+        if self.in_vain as u32 == self.watched.1 {
+            self.in_vain = 0;
+        }
+    }
+
+    /// The next one was taken.
+    #[inline(always)]
+    fn take(&mut self, datagram: &Datagram) {
+        self.receiver.take(&DirectRing::of(&self.ring), datagram);
+        (self.watched, self.in_vain) = (self.receiver.watched(), 0);
+    }
+
+    /// Takes the next one, with the request behind which the head is that, to this memory.
+    #[inline(always)]
+    fn take_to<const MOST_WORDS: usize>(
+        &mut self,
+        datagram: &Datagram,
+        to: u64,
+        (head, count): (&AtomicU64, u32),
+        locked: Locked<'_>,
+        completion: Completion,
+    ) -> Completion {
+        let mut words = [0; MOST_WORDS];
+        self.receiver.copy(&DirectRing::of(&self.ring), datagram, &mut words);
+        self.take(datagram);
+        head.store(count.into(), Ordering::Release);
+        // The memory may not be there: a program that goes on after the fault must not keep the lock.
+        locked.give_back();
+        bytes::put_words(to, &words, datagram.bytes);
+        let is_ipv4 = words[0].to_ne_bytes()[0] >> 4 != 6;
+        let flags = if is_ipv4 { completion.flags.union(WcFlags::IPV4) } else { completion.flags };
+        Completion { flags, ..completion }
+    }
+
+    #[inline(never)]
+    fn take_long(
+        &mut self,
+        datagram: &Datagram,
+        to: u64,
+        head: (&AtomicU64, u32),
+        locked: Locked<'_>,
+        completion: Completion,
+    ) -> Completion {
+        self.take_to::<WORDS>(datagram, to, head, locked, completion)
+    }
+
+    /// Whether a living process writes there, or may have begun to.
+    fn is_written(&self, endpoint: &Endpoint) -> bool {
+        let word = self.words().load(Word::Direct { qp: 0, word: DirectWord::Writer as u32 });
+        Owner::from_word(word).is_some_and(|writer| endpoint.segment.lives(writer))
+    }
+}
+
+/// A datagram that waits, for the general way.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    /// Whose it is.
+    pub(crate) src_qp: u32,
+    /// What it brings, with its place.
+    pub(crate) datagram: Datagram,
+    /// Its bytes.
+    pub(crate) words: [u64; WORDS],
+}
+
+/// The rings of a queue pair that datagrams are taken from. See the module.
+#[derive(Debug)]
+pub(crate) struct DatagramReader {
+    datagrams: Arc<Datagrams>,
+    qp: u32,
+    pub(super) qp_num: u32,
+    pd: u32,
+    own: Own,
+    rings: Vec<DatagramRing>,
+    /// The one to look at first.
+    first: usize,
+    /// Senders whose datagrams came another way, and how many.
+    heard: [(u32, u32); 4],
+    key_cache: KeyCache,
+    /// Own completions come before the next one that were there when it was first seen: up to this count.
+    own_first: Option<u32>,
+    /// Completions that were taken while one waited.
+    passed: u32,
+    /// Polls that did not get the lock.
+    vain: u32,
+    /// What waits is to be seen to by the general way.
+    pub(super) leaves: bool,
+}
+
+/// What became of a look at a ring.
+enum Look {
+    /// A datagram was handed out.
+    Taken,
+    /// There is none, or those that were there came to nobody.
+    Nothing,
+    /// It waits.
+    Waits,
+}
+
+impl DatagramReader {
+    /// That of a queue pair whose requests stand there. `None`: it cannot be looked up.
+    pub(crate) fn new(
+        endpoint: &Endpoint,
+        datagrams: &Arc<Datagrams>,
+        (qp, qp_num, pd): (u32, u32, u32),
+        requests: (HeldWords, usize, u32),
+    ) -> Option<Self> {
+        let own = Own::find(endpoint, qp, requests)?;
+        Some(Self {
+            datagrams: datagrams.clone(),
+            qp,
+            qp_num,
+            pd,
+            own,
+            rings: try_room(TABLE_WORDS).ok()?,
+            first: 0,
+            heard: [(0, 0); 4],
+            key_cache: KeyCache::default(),
+            own_first: None,
+            passed: 0,
+            vain: 0,
+            leaves: false,
+        })
+    }
+
+    /// Whether it is that of this queue pair.
+    pub(super) fn is_of(&self, datagrams: &Datagrams) -> bool {
+        std::ptr::eq(&*self.datagrams, datagrams)
+    }
+
+    /// Rings that it has.
+    pub(super) fn count(&self) -> usize {
+        self.rings.len()
+    }
+
+    /// Whether there may be a datagram.
+    #[inline(always)]
+    pub(super) fn is_there(&self) -> bool {
+        self.rings.iter().any(DatagramRing::is_there)
+    }
+
+    /// Hands out the next datagram, where no completion waits in the shared queue, nor an own one that was
+    /// there before: `next` is the word where the next one is seen, `head` were taken.
+    #[inline(always)]
+    pub(super) fn take(
+        &mut self,
+        endpoint: &Endpoint,
+        next: &AtomicU64,
+        head: u32,
+        own: &OwnReader,
+        take: &mut impl FnMut(&Completion),
+    ) -> bool {
+        let count = self.rings.len();
+        for n in 0..count {
+            let place = if self.first + n < count { self.first + n } else { self.first + n - count };
+            if !self.rings.get(place).is_some_and(DatagramRing::is_there) {
+                continue;
+            }
+            let none_waits = || next.load(Ordering::Acquire) as u32 != head.wrapping_add(1);
+            // Looked at after it was seen.
+            if !none_waits() || !own.lets_pass(&mut self.own_first) {
+                return false;
+            }
+            match self.take_from(endpoint, place, none_waits, take) {
+                Look::Taken => {
+                    self.first = if place + 1 < count { place + 1 } else { 0 };
+                    self.passed = 0;
+                    return true;
+                }
+                Look::Nothing => {}
+                Look::Waits => return false,
+            }
+        }
+        false
+    }
+
+    #[inline(always)]
+    fn take_from(
+        &mut self,
+        endpoint: &Endpoint,
+        place: usize,
+        none_waits: impl Fn() -> bool,
+        take: &mut impl FnMut(&Completion),
+    ) -> Look {
+        let Some(ring) = self.rings.get_mut(place) else { return Look::Nothing };
+        let lock = self.own.lock.get();
+        let Some(locked) = Locked::take(lock, endpoint.segment.owner()).or_else(|| try_again(lock, endpoint))
+        else {
+            self.is_kept();
+            return Look::Waits;
+        };
+        self.vain = 0;
+        // All that came behind the lock, and got a request before, stands in the shared queue by now.
+        if !none_waits() {
+            locked.give_back();
+            return Look::Waits;
+        }
+        let state = QpState::from_number(self.own.state.get().load(Ordering::Acquire) as u32);
+        let mut left = SLOTS;
+        loop {
+            let Some(datagram) = ring.next() else {
+                locked.give_back();
+                return Look::Nothing;
+            };
+            let is_for_it = state.is_some_and(receives)
+                && datagram.header.qkey == self.datagrams.qkey.load(Ordering::Relaxed)
+                && datagram.bytes >= GRH_BYTES as u32;
+            let request = if is_for_it { self.own.request() } else { None };
+            let fits =
+                request.as_ref().is_some_and(|(_, request)| request.bytes >= u64::from(datagram.bytes));
+            let Some((count, request)) = request.filter(|_| fits) else {
+                // It comes to nobody, or is too long.
+                ring.take(&datagram);
+                left -= 1;
+                if left == 0 {
+                    locked.give_back();
+                    return Look::Nothing;
+                }
+                continue;
+            };
+            let Request { wr_id, sge, .. } = request;
+            let source = (sge.length >= datagram.bytes)
+                .then(|| bytes::source(endpoint, &mut self.key_cache, self.pd, &sge, false, true))
+                .flatten();
+            let Some((to, _in_use)) = source else {
+                self.leaves = true;
+                locked.give_back();
+                return Look::Waits;
+            };
+            let completion = completion(wr_id, &datagram, self.qp_num, ring.src_qp);
+            let head = (self.own.head.get(), count.wrapping_add(1));
+            let completion = if datagram.bytes <= SHORT {
+                ring.take_to::<SHORT_WORDS>(&datagram, to, head, locked, completion)
+            } else {
+                ring.take_long(&datagram, to, head, locked, completion)
+            };
+            take(&completion);
+            return Look::Taken;
+        }
+    }
+
+    /// The lock could not be had.
+    #[cold]
+    fn is_kept(&mut self) {
+        self.vain = self.vain.wrapping_add(1);
+        self.leaves |= self.vain.is_power_of_two() || self.vain.is_multiple_of(SELDOM);
+    }
+
+    /// A completion of a receive request was taken from the shared queue; whether what waits here has waited
+    /// for many. Where it was a datagram's, its sender may get a ring: there are so many others.
+    pub(super) fn passed(
+        &mut self,
+        completion: &Completion,
+        endpoint: &Endpoint,
+        rings: &Rings,
+        others: usize,
+        is_light: bool,
+    ) {
+        if completion.qp_num == self.qp_num && completion.status == Status::Success {
+            self.hear(completion.src_qp, endpoint, rings, others, is_light);
+        }
+        if self.is_there() {
+            self.passed += 1;
+            self.leaves |= self.passed.is_multiple_of(PATIENT);
+        }
+    }
+
+    fn hear(&mut self, src_qp: u32, endpoint: &Endpoint, rings: &Rings, others: usize, is_light: bool) {
+        let Some(heard) = self.heard.get_mut(src_qp as usize % 4) else { return };
+        if heard.0 != src_qp {
+            *heard = (src_qp, 0);
+        }
+        heard.1 = heard.1.wrapping_add(1);
+        // There may be a ring later.
+        if heard.1 % AGAIN == HEARD {
+            let _ = self.open(src_qp, endpoint, rings, others, is_light);
+        }
+    }
+
+    /// Gives a sender a ring.
+    #[cold]
+    fn open(
+        &mut self,
+        src_qp: u32,
+        endpoint: &Endpoint,
+        rings: &Rings,
+        others: usize,
+        is_light: bool,
+    ) -> Option<()> {
+        let is_own = place_of(src_qp).is_none_or(|(slot, _)| slot == endpoint.segment.owner().slot());
+        if is_own || !endpoint.segment.is_mine() || self.rings.iter().any(|ring| ring.src_qp == src_qp) {
+            return None;
+        }
+        if self.rings.len() + others >= MOST {
+            self.make_room(endpoint, rings)?;
+        }
+        let place = rings.take(&endpoint.segment)?;
+        let Some(ring) = endpoint.own.hold_ring(place.at, place.slots) else {
+            rings.give_back(place);
+            return None;
+        };
+        let table = self.datagrams.table.get();
+        let Some(word) = table.iter().find(|word| word.load(Ordering::Relaxed) == 0) else {
+            rings.give_back(place);
+            return None;
+        };
+        let receiver = Receiver::new(self.qp, place.slots);
+        if is_light {
+            receiver.lighten(&DirectRing::of(&ring));
+        }
+        let watched = receiver.watched();
+        self.rings.try_push(DatagramRing { src_qp, place, ring, receiver, watched, in_vain: 0 }).ok()?;
+        word.store(entry(src_qp, place), Ordering::Release);
+        Some(())
+    }
+
+    /// Closes a ring that nobody writes any more, and of which all is taken.
+    fn make_room(&mut self, endpoint: &Endpoint, rings: &Rings) -> Option<()> {
+        // Behind the lock nobody begins to write there.
+        let locked = Locked::take(self.own.lock.get(), endpoint.segment.owner())?;
+        let is_left =
+            |ring: &DatagramRing| !ring.is_written(endpoint) && ring.receiver.waiting(&ring.words()) == 0;
+        let place = self.rings.iter().position(is_left);
+        if let Some(place) = place {
+            let mut ring = self.rings.swap_remove(place);
+            self.close(&mut ring);
+            rings.give_back(ring.place);
+            self.first = 0;
+        }
+        locked.give_back();
+        place.map(|_| ())
+    }
+
+    fn close(&self, ring: &mut DatagramRing) {
+        let entry = entry(ring.src_qp, ring.place);
+        for word in self.datagrams.table.get() {
+            let _ = word.compare_exchange(entry, 0, Ordering::AcqRel, Ordering::Relaxed);
+        }
+        ring.receiver.close(&DirectRing::of(&ring.ring));
+    }
+
+    /// The queue pair ends, or is reset, and what waits with it: closes all rings, if they are this process's.
+    /// `rings`: where they go, behind the queue pair's lock.
+    pub(super) fn end(&mut self, is_mine: bool, rings: Option<&Rings>) {
+        for mut ring in std::mem::take(&mut self.rings) {
+            if is_mine {
+                self.close(&mut ring);
+                rings.iter().for_each(|rings| rings.give_back(ring.place));
+            }
+        }
+    }
+
+    /// The oldest datagram that waits in some ring.
+    pub(super) fn waiting(&mut self) -> Option<Waiting> {
+        self.rings.iter_mut().find_map(|ring| {
+            let datagram = ring.next()?;
+            let mut words = [0; WORDS];
+            ring.receiver.copy(&DirectRing::of(&ring.ring), &datagram, &mut words);
+            Some(Waiting { src_qp: ring.src_qp, datagram, words })
+        })
+    }
+
+    /// Takes one that [waits](DatagramReader::waiting), behind the queue pair's lock; `false` where its sender
+    /// has taken it back.
+    pub(super) fn take_out(&mut self, waiting: &Waiting) -> bool {
+        let Some(ring) = self.rings.iter_mut().find(|ring| ring.src_qp == waiting.src_qp) else {
+            return false;
+        };
+        let is_there = ring.next().as_ref() == Some(&waiting.datagram);
+        if is_there {
+            ring.take(&waiting.datagram);
+            self.passed = 0;
+        }
+        is_there
+    }
+
+    /// Datagrams that wait.
+    pub(super) fn count_waiting(&self) -> u32 {
+        self.rings.iter().map(|ring| ring.receiver.waiting(&ring.words())).sum()
+    }
+
+    /// Tells senders that they need a fence from now on; whether one has not known that.
+    pub(super) fn fence(&self) -> bool {
+        self.rings.iter().fold(false, |light, ring| ring.receiver.fence(&ring.words()) | light)
+    }
+}
+
+/// The completion of a request that took a datagram, but for what its first byte says.
+#[inline(always)]
+fn completion(wr_id: u64, datagram: &Datagram, qp_num: u32, src_qp: u32) -> Completion {
+    let imm = datagram.header.imm;
+    // rule: wc-header, wc-immediate
+    let flags = WcFlags::GRH.union(if imm.is_some() { WcFlags::WITH_IMM } else { WcFlags::NONE });
+    Completion {
+        wr_id,
+        status: Status::Success,
+        opcode: WcOpcode::Recv,
+        vendor_err: 0,
+        byte_len: datagram.bytes,
+        imm_or_key: imm.unwrap_or(0),
+        qp_num,
+        src_qp,
+        flags,
+        timestamp: 0,
+        places: 0,
+    }
+}
+
+/// Takes the lock that another has just now, within some microseconds.
+#[cold]
+#[inline(never)]
+fn try_again<'a>(lock: &'a Lock, endpoint: &Endpoint) -> Option<Locked<'a>> {
+    for _ in 0..LOOKS {
+        spin_loop();
+        if let Some(locked) = Locked::take(lock, endpoint.segment.owner()) {
+            return Some(locked);
+        }
+    }
+    None
+}
