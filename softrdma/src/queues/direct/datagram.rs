@@ -18,8 +18,8 @@
 //! most, as the word is stored before any of them goes the other way.
 
 use super::{
-    Arrived, DirectWord, End, FIRST, HEADER_WORDS, IMM, MIDST, MIN_SLOTS, MORE, Messages, SHORT, SLOT_WORDS,
-    START, Slot, at, payload_at, slot_word, slots_of,
+    Arrived, DirectWord, End, FIRST, HEADER_WORDS, IMM, MIDST, MIN_SLOTS, MORE, Messages, READ_AHEAD, SHORT,
+    SLOT_WORDS, START, Slot, WRITE_AHEAD, at, payload_at, slot_word, slots_of,
 };
 use crate::queues::shared::{Memory, slot};
 
@@ -221,6 +221,10 @@ impl Sender {
         memory.publish_all(slot_word(self.qp, self.slots, self.count, 0), slot);
         std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
         let slots = slots_of(bytes);
+        for more in 0..slots {
+            let ahead = self.count.wrapping_add(WRITE_AHEAD + more);
+            memory.will_write(slot_word(self.qp, self.slots, ahead, 0));
+        }
         self.count = self.count.wrapping_add(slots);
         self.room = self.room.saturating_sub(slots);
         let end = memory.load(at(self.qp, DirectWord::End));
@@ -327,8 +331,12 @@ impl Receiver {
     /// The [next](Receiver::next) one was taken. Behind the queue pair's lock.
     #[inline(always)]
     pub fn take(&mut self, memory: &impl Memory, datagram: &Datagram) {
-        self.messages.count = datagram.end();
-        memory.store(at(self.messages.qp, DirectWord::Taken), u64::from(self.messages.count));
+        let (Messages { qp, slots, .. }, count) = (self.messages, datagram.end());
+        self.messages.count = count;
+        for more in 0..slots_of(datagram.bytes) {
+            memory.will_read(slot_word(qp, slots, count.wrapping_add(READ_AHEAD).wrapping_sub(more), 0));
+        }
+        memory.store(at(qp, DirectWord::Taken), u64::from(count));
     }
 
     /// How many wait, as far as is known.
