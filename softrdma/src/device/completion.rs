@@ -23,6 +23,7 @@ use crate::shm::memory::Memory;
 use crate::shm::objects::{Host, Shape};
 
 use super::comp_counter::Receives;
+use super::qp::datagrams::Settled;
 use super::stuck::{BRIEFLY, acquire_with};
 use super::{Channel, Device, Error, EventQueue, LIMITS, MANY_DOMAINS, Result, busy};
 use crate::carrier::near::bytes;
@@ -306,10 +307,14 @@ impl CompletionQueue {
         }
         if after.0 < After::BROKEN {
             self.device.free_if_stuck();
-        } else if let Some(qp) = self.device.queue_pair(after.0 - After::BROKEN)
-            && (!qp.settle_datagrams(BRIEFLY) || qp.state() == QpState::Err)
-        {
-            qp.flush_if_broken();
+        } else if let Some(qp) = self.device.queue_pair(after.0 - After::BROKEN) {
+            let settled = qp.settle_datagrams(BRIEFLY);
+            if settled == Settled::Left {
+                qp.settle_datagrams_later();
+            }
+            if settled == Settled::Nothing || qp.state() == QpState::Err {
+                qp.flush_if_broken();
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! Queue pairs.
 
 mod broken;
-mod datagrams;
+pub(super) mod datagrams;
 mod direct;
 mod end;
 mod sides;

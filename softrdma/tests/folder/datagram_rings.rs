@@ -358,3 +358,54 @@ fn what_waits_while_another_has_the_lock_comes_afterwards() {
     assert!(there.view.unlock(Object::Qp(0)));
     there.took(0, 8, 3);
 }
+
+#[test]
+fn who_sleeps_is_woken_for_what_waited_while_another_had_the_lock() {
+    let mut channel = None;
+    let there = There::with(64, |node| {
+        let made = channel.insert(Channel::new(&node.device).unwrap());
+        node.cq(256, Some(made), 1)
+    });
+    let channel = channel.unwrap();
+    let (_node, one) = there.known_sender();
+    there.post(0);
+    assert_eq!(there.waits(|| send(&one, &there.other, 8, 3)), have_rings());
+    // Whoever has it brings nothing, and tells nobody that he has let it go.
+    assert_eq!(there.view.lock(Object::Qp(0)), Ok(Locked::Clean));
+    there.other.cq.arm(false).unwrap();
+    assert_eq!(there.other.try_poll().is_none(), have_rings());
+    assert!(there.view.unlock(Object::Qp(0)));
+    if have_rings() {
+        assert!(readable(channel.fd(), 60_000));
+        channel.next().unwrap();
+        there.took(0, 8, 3);
+    }
+}
+
+#[test]
+fn what_waits_when_a_peer_breaks_the_queue_pair_takes_no_request() {
+    let there = There::new();
+    let (_node, one) = there.known_sender();
+    let (_other_node, breaks) = there.sender();
+    let other = &there.other;
+    for _ in 0..2 {
+        other.qp.post_receive(1, &[Sge { lkey: 12345, ..other.sge(0, 2048) }]).unwrap();
+        (2..4).for_each(|n| there.post(n));
+        assert_eq!(there.waits(|| send(&one, other, 8, 1)), have_rings());
+        // By the general way.
+        send(&breaks, other, LONG, 2);
+        let failed = other.poll();
+        assert_eq!((failed.wr_id, failed.status), (1, Status::LocProtErr));
+        for n in 2..4 {
+            let flushed = other.poll();
+            assert_eq!((flushed.wr_id, flushed.status), (n, Status::WrFlushErr));
+        }
+        send(&one, other, 8, 4);
+        assert_eq!(other.try_poll(), None);
+        set_state(&other.qp, QpState::Reset);
+        bring_up(&other.qp, &attributes(0), QpState::Rts);
+        // Nothing of before is there.
+        there.make_known(&one);
+        assert_eq!(other.try_poll(), None);
+    }
+}

@@ -23,6 +23,17 @@ const MOST: u32 = 512;
 /// How often the queue pair is looked at anew whose queues were moved just then.
 const TRIES: u32 = 3;
 
+/// What became of datagrams that waited in rings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::device) enum Settled {
+    /// There were none.
+    Nothing,
+    /// They came, or nobody was to have them.
+    All,
+    /// Some wait still.
+    Left,
+}
+
 impl QueuePair {
     /// Offers rings to senders of datagrams, where that is possible. Behind the queue pair's lock.
     pub(super) fn open_datagrams(&self, qkey: u32) {
@@ -48,6 +59,7 @@ impl QueuePair {
     /// had; else a peer may still find the rings, so that they serve nobody else.
     pub(super) fn end_datagrams(&self, is_locked: bool) {
         let Some(datagrams) = self.datagrams.lock().take() else { return };
+        self.device.retries.remove_datagrams(self);
         let rings = (is_locked && self.device.is_mine()).then_some(&self.device.rings);
         if let Some(cq) = &self.init.recv_cq {
             cq.reader().direct.remove_datagrams(&datagrams, self.device.is_mine(), rings);
@@ -60,26 +72,43 @@ impl QueuePair {
         self.datagrams.lock().iter().for_each(|datagrams| datagrams.set_key(qkey));
     }
 
-    /// Has the datagrams that wait in rings come as by the general way; whether there were any. Its locks are
-    /// waited for no longer than `limit`.
+    /// Has the datagrams that wait in rings come as by the general way. Its locks are waited for no longer than
+    /// `limit`.
     #[cold]
-    pub(in crate::device) fn settle_datagrams(&self, limit: Duration) -> bool {
+    pub(in crate::device) fn settle_datagrams(&self, limit: Duration) -> Settled {
         let datagrams = self.datagrams.lock().clone();
         let (Some(datagrams), Some(cq), true) = (datagrams, &self.init.recv_cq, self.device.is_mine()) else {
-            return false;
+            return Settled::Nothing;
         };
         let Ok(mut target) = Target::own(&self.device.endpoint, self.qp_num, self.index) else {
-            return false;
+            return Settled::Nothing;
         };
-        let mut had_some = false;
+        let mut settled = Settled::Nothing;
         for _ in 0..MOST {
-            let Some(waiting) = cq.reader().direct.waiting_datagram(&datagrams) else { break };
-            had_some = true;
+            let Some(waiting) = cq.reader().direct.waiting_datagram(&datagrams) else { return settled };
             if !self.carry_out_datagram(&mut target, cq, &datagrams, &waiting, limit) {
                 break;
             }
+            settled = Settled::All;
         }
-        had_some
+        Settled::Left
+    }
+
+    /// Whether datagrams may wait in rings.
+    pub(in crate::device) fn has_datagrams(&self) -> bool {
+        self.datagrams.lock().is_some()
+    }
+
+    /// What waits in rings comes though nobody polls, as soon as the lock of the queue pair can be had: who
+    /// sleeps was not told of it, and who has the lock may bring nothing.
+    #[cold]
+    pub(in crate::device) fn settle_datagrams_later(&self) {
+        let (datagrams, Some(cq)) = (self.datagrams.lock().clone(), &self.init.recv_cq) else { return };
+        if let (Some(datagrams), Some(me)) = (datagrams, self.me.upgrade())
+            && cq.reader().direct.await_datagrams(&datagrams)
+        {
+            self.device.retries.add_datagrams(&self.device, &me);
+        }
     }
 
     /// Whether others may follow.

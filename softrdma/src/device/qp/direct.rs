@@ -14,6 +14,7 @@ use crate::rules::receive::Sge;
 use crate::rules::verbs::QpType;
 
 use super::QueuePair;
+use super::datagrams::Settled;
 
 /// How often the requests that are taken are counted where a peer stores meanwhile how many are. Once it has,
 /// that is all of them.
@@ -126,7 +127,7 @@ impl QueuePair {
         sges: &[Sge],
         why: Rejected,
     ) -> Result<(), Rejected> {
-        if why == Rejected::Full && self.settle_datagrams(SOON) {
+        if why == Rejected::Full && self.settle_datagrams(SOON) != Settled::Nothing {
             return receive.lock().post(&self.device, wr_id, sges);
         }
         let direct = self.direct.lock().clone();

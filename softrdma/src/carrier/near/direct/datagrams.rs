@@ -221,6 +221,8 @@ pub(crate) struct DatagramReader {
     vain: u32,
     /// What waits is to be seen to by the general way.
     pub(super) leaves: bool,
+    /// The device's thread [sees](DatagramReader::await_some) to what waits.
+    is_awaited: bool,
 }
 
 /// What became of a look at a ring.
@@ -231,6 +233,8 @@ enum Look {
     Nothing,
     /// It waits.
     Waits,
+    /// It waits for the lock.
+    Kept,
 }
 
 impl DatagramReader {
@@ -256,6 +260,7 @@ impl DatagramReader {
             passed: 0,
             vain: 0,
             leaves: false,
+            is_awaited: false,
         })
     }
 
@@ -276,14 +281,15 @@ impl DatagramReader {
     }
 
     /// Hands out the next datagram, where no completion waits in the shared queue, nor an own one that was
-    /// there before: `next` is the word where the next one is seen, `head` were taken.
+    /// there before: `next` is the word where the next one is seen, `head` were taken. `may_sleep`: who finds
+    /// nothing may not come again by himself.
     #[inline(always)]
     pub(super) fn take(
         &mut self,
         endpoint: &Endpoint,
-        next: &AtomicU64,
-        head: u32,
+        (next, head): (&AtomicU64, u32),
         own: &OwnReader,
+        may_sleep: bool,
         take: &mut impl FnMut(&Completion),
     ) -> bool {
         let count = self.rings.len();
@@ -304,6 +310,10 @@ impl DatagramReader {
                     return true;
                 }
                 Look::Nothing => {}
+                Look::Kept => {
+                    self.is_kept(may_sleep);
+                    return false;
+                }
                 Look::Waits => return false,
             }
         }
@@ -322,8 +332,7 @@ impl DatagramReader {
         let lock = self.own.lock.get();
         let Some(locked) = Locked::take(lock, endpoint.segment.owner()).or_else(|| try_again(lock, endpoint))
         else {
-            self.is_kept();
-            return Look::Waits;
+            return Look::Kept;
         };
         self.vain = 0;
         // All that came behind the lock, and got a request before, stands in the shared queue by now.
@@ -375,11 +384,18 @@ impl DatagramReader {
         }
     }
 
-    /// The lock could not be had.
+    /// The lock could not be had. Who has it does not say when he lets it go.
     #[cold]
-    fn is_kept(&mut self) {
+    fn is_kept(&mut self, may_sleep: bool) {
         self.vain = self.vain.wrapping_add(1);
-        self.leaves |= self.vain.is_power_of_two() || self.vain.is_multiple_of(SELDOM);
+        let is_time = self.vain.is_power_of_two() || self.vain.is_multiple_of(SELDOM);
+        self.leaves |= is_time || may_sleep && !self.is_awaited;
+    }
+
+    /// The device's thread is to see to what waits, until [there is none](DatagramReader::waiting); whether it
+    /// was not.
+    pub(super) fn await_some(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_awaited, true)
     }
 
     /// A completion of a receive request was taken from the shared queue; whether what waits here has waited
@@ -488,12 +504,14 @@ impl DatagramReader {
 
     /// The oldest datagram that waits in some ring.
     pub(super) fn waiting(&mut self) -> Option<Waiting> {
-        self.rings.iter_mut().find_map(|ring| {
+        let found = self.rings.iter_mut().find_map(|ring| {
             let datagram = ring.next()?;
             let mut words = [0; WORDS];
             ring.receiver.copy(&DirectRing::of(&ring.ring), &datagram, &mut words);
             Some(Waiting { src_qp: ring.src_qp, datagram, words })
-        })
+        });
+        self.is_awaited &= found.is_some();
+        found
     }
 
     /// Takes one that [waits](DatagramReader::waiting), behind the queue pair's lock; `false` where its sender

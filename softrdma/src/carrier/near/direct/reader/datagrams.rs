@@ -34,7 +34,7 @@ impl RingReaders {
         for n in 0..count {
             let place = if self.next_datagram + n < count { n + self.next_datagram } else { n };
             if let Some(reader) = self.datagrams.get_mut(place)
-                && reader.take(endpoint, next, head, own, take)
+                && reader.take(endpoint, (next, head), own, self.fenced, take)
             {
                 self.next_datagram = if place + 1 < count { place + 1 } else { 0 };
                 return true;
@@ -66,6 +66,13 @@ impl RingReaders {
     /// A datagram of this queue pair that waits, for the general way.
     pub(crate) fn waiting_datagram(&mut self, datagrams: &Datagrams) -> Option<Waiting> {
         self.datagrams.iter_mut().find(|reader| reader.is_of(datagrams))?.waiting()
+    }
+
+    /// Datagrams of this queue pair are left waiting; whether the device's thread is to see to them, since who
+    /// polls may sleep, and does not yet.
+    pub(crate) fn await_datagrams(&mut self, datagrams: &Datagrams) -> bool {
+        let reader = self.datagrams.iter_mut().find(|reader| reader.is_of(datagrams));
+        self.fenced && reader.is_some_and(DatagramReader::await_some)
     }
 
     /// Takes it, behind the queue pair's lock; `false` where its sender has taken it back.
