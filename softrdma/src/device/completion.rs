@@ -231,8 +231,12 @@ impl CompletionQueue {
             let Reader { direct, own, own_first, capacity, .. } = reader;
             // What stands in the queue does not keep messages waiting for ever.
             has_message |= head.is_multiple_of(TURN) && direct.may_have_message();
-            if has_message && direct.take_message(&self.device.endpoint, &reader.entries, head, own, take) {
-                taken += 1;
+            let (mut count, endpoint) = (1, &self.device.endpoint);
+            let left = || max - taken;
+            if has_message
+                && direct.take_message(endpoint, &reader.entries, head, own, (left, &mut count), take)
+            {
+                taken += count;
             } else if is_next(first, head)
                 && self.device.is_mine()
                 && (own.lets_pass(own_first) || self.comes_before(own, &reader.entries, head, *capacity))

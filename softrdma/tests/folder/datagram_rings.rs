@@ -409,3 +409,61 @@ fn what_waits_when_a_peer_breaks_the_queue_pair_takes_no_request() {
         assert_eq!(other.try_poll(), None);
     }
 }
+
+#[test]
+fn several_that_are_polled_together_are_as_if_each_were_by_itself() {
+    let there = There::new();
+    let (_node, one) = there.known_sender();
+    let other = &there.other;
+    let poll = |most| {
+        let mut all = Vec::new();
+        assert_eq!(other.cq.poll(most, &mut |completion| all.push(*completion)) as usize, all.len());
+        all
+    };
+    let fills = |n: u64| other.memory.bytes(2048 * (n as usize % 16) + GRH, 8);
+    // One of another key, and of other lengths, among them.
+    (0..16).for_each(|n| there.post(n));
+    let sges = [one.sge(0, 8)];
+    let to = Datagram { qkey: 5, ..other.datagrams().unwrap() };
+    let is_waiting = there.waits(|| {
+        for n in 0..14 {
+            let bytes = if n == 6 { 160 } else { 8 };
+            send(&one, other, bytes, n);
+            if n == 3 {
+                one.qp.post_send(&Wr { datagram: Some(to), ..request(other, &sges) }).unwrap();
+            }
+        }
+    });
+    assert_eq!(is_waiting, have_rings());
+    let some = poll(3);
+    let all: Vec<_> = some.into_iter().chain(poll(64)).collect();
+    assert_eq!(
+        all.iter().map(|completion| completion.wr_id).collect::<Vec<_>>(),
+        (0..14).collect::<Vec<_>>()
+    );
+    for (n, completion) in (0..14).zip(&all) {
+        let bytes = if n == 6 { 160 } else { 8 };
+        assert_eq!((completion.byte_len, completion.src_qp), (GRH as u32 + bytes, one.qp.qp_num()));
+        assert_eq!(fills(n), [n as u8; 8]);
+    }
+    assert_eq!(poll(64), []);
+    send(&one, other, 8, 14);
+    send(&one, other, 8, 15);
+    assert_eq!(poll(2).iter().map(|completion| completion.wr_id).collect::<Vec<_>>(), [14, 15]);
+    // Requests of other memory, and a short one.
+    let elsewhere = there._node.end(QpType::Ud);
+    for n in 0..12 {
+        match n {
+            2 => other.qp.post_receive(n, &[elsewhere.sge(0, 64)]).unwrap(),
+            4 => other.qp.post_receive(n, &[other.sge(0, 47)]).unwrap(),
+            _ => there.post(n),
+        }
+    }
+    let is_waiting = there.waits(|| (0..8).for_each(|n| send(&one, other, if n == 5 { 7 } else { 8 }, n)));
+    assert_eq!(is_waiting, have_rings());
+    let ids: Vec<_> = poll(64).iter().map(|completion| (completion.wr_id, completion.byte_len)).collect();
+    assert_eq!(ids, [(0, 48), (1, 48), (2, 48), (3, 48), (4, 47), (5, 48), (6, 48)]);
+    assert_eq!(elsewhere.memory.bytes(GRH, 8), [2; 8]);
+    assert_eq!((fills(3), fills(5), fills(6)), (vec![3; 8], vec![6; 8], vec![7; 8]));
+    assert_eq!(poll(64), []);
+}

@@ -331,12 +331,31 @@ impl Receiver {
     /// The [next](Receiver::next) one was taken. Behind the queue pair's lock.
     #[inline(always)]
     pub fn take(&mut self, memory: &impl Memory, datagram: &Datagram) {
+        self.pass(memory, datagram);
+        self.tell(memory);
+    }
+
+    /// The same, where others are looked for [behind it](Receiver::behind) before that is [told](Receiver::tell).
+    #[inline(always)]
+    pub fn pass(&mut self, memory: &impl Memory, datagram: &Datagram) {
         let (Messages { qp, slots, .. }, count) = (self.messages, datagram.end());
         self.messages.count = count;
         for more in 0..slots_of(datagram.bytes) {
             memory.will_read(slot_word(qp, slots, count.wrapping_add(READ_AHEAD).wrapping_sub(more), 0));
         }
-        memory.store(at(qp, DirectWord::Taken), u64::from(count));
+    }
+
+    /// The datagram behind one that was [passed](Receiver::pass), if there is one.
+    #[inline(always)]
+    #[must_use]
+    pub fn behind(&self, memory: &impl Memory) -> Option<Datagram> {
+        self.messages.datagram(memory)
+    }
+
+    /// Those that were passed are taken. Behind the lock that was had all the time.
+    #[inline(always)]
+    pub fn tell(&self, memory: &impl Memory) {
+        memory.store(at(self.messages.qp, DirectWord::Taken), u64::from(self.messages.count));
     }
 
     /// How many wait, as far as is known.

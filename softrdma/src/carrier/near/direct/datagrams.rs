@@ -12,32 +12,29 @@
 //! ([`DatagramReader::waiting`]).
 
 mod requests;
+mod taking;
 
-use std::hint::spin_loop;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use ironverbs_os::growth::{TryPush, try_arc, try_room};
 
 use crate::carrier::near::attributes::Place;
-use crate::carrier::near::bytes;
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::key_cache::KeyCache;
 use crate::carrier::near::mapped::Locked;
 use crate::carrier::near::number::place_of;
-use crate::carrier::near::own_ring::OwnReader;
-use crate::queues::direct::datagram::{Datagram, Receiver, SHORT_WORDS};
-use crate::queues::direct::{DirectWord, MAX_DIRECT, SHORT};
+use crate::queues::direct::datagram::{Datagram, Receiver};
+use crate::queues::direct::{DirectWord, MAX_DIRECT};
 use crate::queues::shared::{Memory as _, Word};
 use crate::rules::completion::Completion;
-use crate::rules::qp::receives;
-use crate::rules::responder::GRH_BYTES;
-use crate::rules::verbs::{QpState, Status, WcFlags, WcOpcode};
-use crate::shm::lock::{Liveness as _, Lock, Owner};
+use crate::rules::verbs::Status;
+use crate::shm::lock::{Liveness as _, Owner};
 use crate::shm::objects::{DirectRing, HeldWords};
 
 use super::{LOOKS, MOST, Rings, SLOTS};
-use requests::{Own, Request};
+use requests::Own;
+use taking::Ready;
 
 /// Words of a table: a cache line.
 pub(super) const TABLE_WORDS: usize = MOST;
@@ -140,6 +137,12 @@ impl DatagramRing {
         }
     }
 
+    /// The one behind those that were passed.
+    #[inline(always)]
+    fn behind(&self) -> Option<Datagram> {
+        self.receiver.behind(&DirectRing::of(&self.ring))
+    }
+
     /// The next one was taken.
     #[inline(always)]
     fn take(&mut self, datagram: &Datagram) {
@@ -147,38 +150,26 @@ impl DatagramRing {
         (self.watched, self.in_vain) = (self.receiver.watched(), 0);
     }
 
-    /// Takes the next one, with the request behind which the head is that, to this memory.
+    /// The next one goes to this memory, with the request of this number.
     #[inline(always)]
-    fn take_to<const MOST_WORDS: usize>(
+    fn pass<const MOST_WORDS: usize>(
         &mut self,
         datagram: &Datagram,
+        wr_id: u64,
         to: u64,
-        (head, count): (&AtomicU64, u32),
-        locked: Locked<'_>,
-        completion: Completion,
-    ) -> Completion {
+    ) -> Ready<MOST_WORDS> {
+        let ring = DirectRing::of(&self.ring);
         let mut words = [0; MOST_WORDS];
-        self.receiver.copy(&DirectRing::of(&self.ring), datagram, &mut words);
-        self.take(datagram);
-        head.store(count.into(), Ordering::Release);
-        // The memory may not be there: a program that goes on after the fault must not keep the lock.
-        locked.give_back();
-        bytes::put_words(to, &words, datagram.bytes);
-        let is_ipv4 = words[0].to_ne_bytes()[0] >> 4 != 6;
-        let flags = if is_ipv4 { completion.flags.union(WcFlags::IPV4) } else { completion.flags };
-        Completion { flags, ..completion }
+        self.receiver.copy(&ring, datagram, &mut words);
+        self.receiver.pass(&ring, datagram);
+        Ready { wr_id, to, datagram: *datagram, words }
     }
 
-    #[inline(never)]
-    fn take_long(
-        &mut self,
-        datagram: &Datagram,
-        to: u64,
-        head: (&AtomicU64, u32),
-        locked: Locked<'_>,
-        completion: Completion,
-    ) -> Completion {
-        self.take_to::<WORDS>(datagram, to, head, locked, completion)
+    /// Those that were passed are taken.
+    #[inline(always)]
+    fn tell(&mut self) {
+        self.receiver.tell(&DirectRing::of(&self.ring));
+        (self.watched, self.in_vain) = (self.receiver.watched(), 0);
     }
 
     /// Whether a living process writes there, or may have begun to.
@@ -225,18 +216,6 @@ pub(crate) struct DatagramReader {
     is_awaited: bool,
 }
 
-/// What became of a look at a ring.
-enum Look {
-    /// A datagram was handed out.
-    Taken,
-    /// There is none, or those that were there came to nobody.
-    Nothing,
-    /// It waits.
-    Waits,
-    /// It waits for the lock.
-    Kept,
-}
-
 impl DatagramReader {
     /// That of a queue pair whose requests stand there. `None`: it cannot be looked up.
     pub(crate) fn new(
@@ -278,110 +257,6 @@ impl DatagramReader {
     #[inline(always)]
     pub(super) fn is_there(&self) -> bool {
         self.rings.iter().any(DatagramRing::is_there)
-    }
-
-    /// Hands out the next datagram, where no completion waits in the shared queue, nor an own one that was
-    /// there before: `next` is the word where the next one is seen, `head` were taken. `may_sleep`: who finds
-    /// nothing may not come again by himself.
-    #[inline(always)]
-    pub(super) fn take(
-        &mut self,
-        endpoint: &Endpoint,
-        (next, head): (&AtomicU64, u32),
-        own: &OwnReader,
-        may_sleep: bool,
-        take: &mut impl FnMut(&Completion),
-    ) -> bool {
-        let count = self.rings.len();
-        for n in 0..count {
-            let place = if self.first + n < count { self.first + n } else { self.first + n - count };
-            if !self.rings.get(place).is_some_and(DatagramRing::is_there) {
-                continue;
-            }
-            let none_waits = || next.load(Ordering::Acquire) as u32 != head.wrapping_add(1);
-            // Looked at after it was seen.
-            if !none_waits() || !own.lets_pass(&mut self.own_first) {
-                return false;
-            }
-            match self.take_from(endpoint, place, none_waits, take) {
-                Look::Taken => {
-                    self.first = if place + 1 < count { place + 1 } else { 0 };
-                    self.passed = 0;
-                    return true;
-                }
-                Look::Nothing => {}
-                Look::Kept => {
-                    self.is_kept(may_sleep);
-                    return false;
-                }
-                Look::Waits => return false,
-            }
-        }
-        false
-    }
-
-    #[inline(always)]
-    fn take_from(
-        &mut self,
-        endpoint: &Endpoint,
-        place: usize,
-        none_waits: impl Fn() -> bool,
-        take: &mut impl FnMut(&Completion),
-    ) -> Look {
-        let Some(ring) = self.rings.get_mut(place) else { return Look::Nothing };
-        let lock = self.own.lock.get();
-        let Some(locked) = Locked::take(lock, endpoint.segment.owner()).or_else(|| try_again(lock, endpoint))
-        else {
-            return Look::Kept;
-        };
-        self.vain = 0;
-        // All that came behind the lock, and got a request before, stands in the shared queue by now.
-        if !none_waits() {
-            locked.give_back();
-            return Look::Waits;
-        }
-        let state = QpState::from_number(self.own.state.get().load(Ordering::Acquire) as u32);
-        let mut left = SLOTS;
-        loop {
-            let Some(datagram) = ring.next() else {
-                locked.give_back();
-                return Look::Nothing;
-            };
-            let is_for_it = state.is_some_and(receives)
-                && datagram.header.qkey == self.datagrams.qkey.load(Ordering::Relaxed)
-                && datagram.bytes >= GRH_BYTES as u32;
-            let request = if is_for_it { self.own.request() } else { None };
-            let fits =
-                request.as_ref().is_some_and(|(_, request)| request.bytes >= u64::from(datagram.bytes));
-            let Some((count, request)) = request.filter(|_| fits) else {
-                // It comes to nobody, or is too long.
-                ring.take(&datagram);
-                left -= 1;
-                if left == 0 {
-                    locked.give_back();
-                    return Look::Nothing;
-                }
-                continue;
-            };
-            let Request { wr_id, sge, .. } = request;
-            let source = (sge.length >= datagram.bytes)
-                .then(|| bytes::source(endpoint, &mut self.key_cache, self.pd, &sge, false, true))
-                .flatten();
-            let Some((to, _in_use)) = source else {
-                self.leaves = true;
-                locked.give_back();
-                return Look::Waits;
-            };
-            let completion = completion(wr_id, &datagram, self.qp_num, ring.src_qp);
-            let head = (self.own.head.get(), count.wrapping_add(1));
-            let completion = if datagram.bytes <= SHORT {
-                ring.take_to::<SHORT_WORDS>(&datagram, to, head, locked, completion)
-            } else {
-                ring.take_long(&datagram, to, head, locked, completion)
-            };
-            take(&completion);
-            return Look::Taken;
-        }
     }
 
     /// The lock could not be had. Who has it does not say when he lets it go.
@@ -537,38 +412,4 @@ impl DatagramReader {
     pub(super) fn fence(&self) -> bool {
         self.rings.iter().fold(false, |light, ring| ring.receiver.fence(&ring.words()) | light)
     }
-}
-
-/// The completion of a request that took a datagram, but for what its first byte says.
-#[inline(always)]
-fn completion(wr_id: u64, datagram: &Datagram, qp_num: u32, src_qp: u32) -> Completion {
-    let imm = datagram.header.imm;
-    // rule: wc-header, wc-immediate
-    let flags = WcFlags::GRH.union(if imm.is_some() { WcFlags::WITH_IMM } else { WcFlags::NONE });
-    Completion {
-        wr_id,
-        status: Status::Success,
-        opcode: WcOpcode::Recv,
-        vendor_err: 0,
-        byte_len: datagram.bytes,
-        imm_or_key: imm.unwrap_or(0),
-        qp_num,
-        src_qp,
-        flags,
-        timestamp: 0,
-        places: 0,
-    }
-}
-
-/// Takes the lock that another has just now, within some microseconds.
-#[cold]
-#[inline(never)]
-fn try_again<'a>(lock: &'a Lock, endpoint: &Endpoint) -> Option<Locked<'a>> {
-    for _ in 0..LOOKS {
-        spin_loop();
-        if let Some(locked) = Locked::take(lock, endpoint.segment.owner()) {
-            return Some(locked);
-        }
-    }
-    None
 }

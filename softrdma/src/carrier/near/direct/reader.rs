@@ -336,7 +336,8 @@ impl RingReaders {
     }
 
     /// Hands out the message whose turn it is when `head` completions of the shared queue were taken, which has
-    /// these entries; whether there was one.
+    /// these entries; whether there was one. Of datagrams as many as there are, at most `most`: `count` is how
+    /// many, if not one.
     #[inline(always)]
     pub(crate) fn take_message(
         &mut self,
@@ -344,10 +345,12 @@ impl RingReaders {
         entries: &Entries,
         head: u32,
         own: &OwnReader,
+        (most, count): (impl FnOnce() -> u32, &mut u32),
         take: &mut impl FnMut(&Completion),
     ) -> bool {
         if self.has_others {
-            self.take_from_either(endpoint, entries, head, own, take)
+            *count = self.take_from_either(endpoint, entries, (head, most()), own, take);
+            *count > 0
         } else {
             self.take_from::<false>(endpoint, entries, head, own, take)
         }
@@ -358,22 +361,27 @@ impl RingReaders {
         &mut self,
         endpoint: &Endpoint,
         entries: &Entries,
-        head: u32,
+        (head, most): (u32, u32),
         own: &OwnReader,
         take: &mut impl FnMut(&Completion),
-    ) -> bool {
+    ) -> u32 {
         // In turn, so that neither kind waits for ever.
         let is_first = !self.after_datagram || self.all.is_empty();
-        self.after_datagram = is_first && self.take_datagram(endpoint, entries, head, own, take);
-        if self.after_datagram {
-            return true;
+        let taken =
+            if is_first { self.take_datagrams(endpoint, entries, (head, most), own, take) } else { 0 };
+        self.after_datagram = taken > 0;
+        if taken > 0 {
+            return taken;
         }
         let is_taken = if self.all.get(self.first).is_some_and(|reader| reader.shared.is_some()) {
             self.take_from::<true>(endpoint, entries, head, own, take)
         } else {
             self.take_from::<false>(endpoint, entries, head, own, take)
         };
-        is_taken || !is_first && self.take_datagram(endpoint, entries, head, own, take)
+        if is_taken || is_first {
+            return is_taken.into();
+        }
+        self.take_datagrams(endpoint, entries, (head, most), own, take)
     }
 
     /// The same, where the ring to look at first leads into a shared receive queue or not.

@@ -18,29 +18,29 @@ impl RingReaders {
         self.datagrams.iter().any(DatagramReader::is_there)
     }
 
-    /// Hands out a datagram where no completion of the shared queue waits, of which `head` were taken; whether
-    /// there was one.
+    /// Hands out datagrams, at most so many, where no completion of the shared queue waits, of which `head` were
+    /// taken; how many there were.
     #[inline(never)]
-    pub(super) fn take_datagram(
+    pub(super) fn take_datagrams(
         &mut self,
         endpoint: &Endpoint,
         entries: &Entries,
-        head: u32,
+        (head, most): (u32, u32),
         own: &OwnReader,
         take: &mut impl FnMut(&Completion),
-    ) -> bool {
-        let Some(next) = entries.word(head).filter(|_| endpoint.segment.is_mine()) else { return false };
+    ) -> u32 {
+        let Some(next) = entries.word(head).filter(|_| endpoint.segment.is_mine()) else { return 0 };
         let count = self.datagrams.len();
         for n in 0..count {
             let place = if self.next_datagram + n < count { n + self.next_datagram } else { n };
-            if let Some(reader) = self.datagrams.get_mut(place)
-                && reader.take(endpoint, (next, head), own, self.fenced, take)
-            {
+            let Some(reader) = self.datagrams.get_mut(place) else { break };
+            let taken = reader.take(endpoint, (next, head), own, (most, self.fenced), take);
+            if taken > 0 {
                 self.next_datagram = if place + 1 < count { place + 1 } else { 0 };
-                return true;
+                return taken;
             }
         }
-        false
+        0
     }
 
     /// Takes datagrams of this queue pair, too; `false` where that is not possible.
