@@ -354,9 +354,11 @@ fn what_waits_while_another_has_the_lock_comes_afterwards() {
     there.post(0);
     send(&one, &there.other, 8, 3);
     assert_eq!(there.view.lock(Object::Qp(0)), Ok(Locked::Clean));
-    assert_eq!(there.other.try_poll(), None);
+    assert_eq!(there.other.try_poll().is_none(), have_rings());
     assert!(there.view.unlock(Object::Qp(0)));
-    there.took(0, 8, 3);
+    if have_rings() {
+        there.took(0, 8, 3);
+    }
 }
 
 #[test]
