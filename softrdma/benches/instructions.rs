@@ -71,6 +71,15 @@ impl Pair {
         }
     }
 
+    fn take_together(&self, end: &End, count: usize) {
+        assert_eq!(
+            end.cq.poll(count as u32, &mut |completion| {
+                black_box(completion);
+            }),
+            count as u32
+        );
+    }
+
     fn take(&self, end: &End, count: usize) {
         (0..count).for_each(|_| assert!(end.try_poll().is_some()));
     }
@@ -158,6 +167,9 @@ const KINDS: &[Kind] = &[
     ("post-send-64", QpType::Rc, false, |p| p.receive(), |p| p.send(64, now_and_then, false), completed),
     ("post-send-200", QpType::Rc, false, |p| p.receive(), |p| p.send(200, now_and_then, false), completed),
     ("post-send-shared", QpType::Rc, true, |p| p.receive(), |p| p.send(8, now_and_then, false), completed),
+    ("poll-datagram", QpType::Ud, false, |p| p.bring(8), |p| p.take(&p.other, EACH), NOTHING),
+    ("poll-datagrams", QpType::Ud, false, |p| p.bring(8), |p| p.take_together(&p.other, EACH), NOTHING),
+    ("post-datagram-64", QpType::Ud, false, |p| p.receive(), |p| p.send(64, now_and_then, false), completed),
     ("post-datagram", QpType::Ud, false, |p| p.receive(), |p| p.send(8, now_and_then, false), completed),
     ("poll-receive", QpType::Rc, false, |p| p.bring(8), |p| p.take(&p.other, EACH), NOTHING),
     ("poll-receive-64", QpType::Rc, false, |p| p.bring(64), |p| p.take(&p.other, EACH), NOTHING),

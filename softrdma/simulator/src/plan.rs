@@ -125,6 +125,8 @@ impl Plan {
         let sends = !small_queues && random.once_in(3);
         // Into shared receive queues.
         let shares = sends && random.once_in(3);
+        // Or datagrams that go from one queue pair to another all the time, for the same reason.
+        let datagrams = !small_queues && !sends && random.once_in(4);
         // One of them that breaks and begins anew all the time.
         let breaks = sends && random.once_in(2);
         let count = if breaks { 2 } else { 2 + random.below(3) as usize };
@@ -136,17 +138,17 @@ impl Plan {
             .collect();
         for _ in 0..1 + random.below(if breaks {
             1
-        } else if sends {
+        } else if sends || datagrams {
             2
         } else {
             5
         }) {
-            connect(&random, &mut processes, small_queues, (sends, shares));
+            connect(&random, &mut processes, small_queues, (sends, shares), datagrams);
         }
         let span = if breaks { 20_000 } else { random.pick(&[20_000, 200_000, 2_000_000]) };
         let mut messages = Vec::new();
-        for _ in 0..random.below(if sends { 100 } else { 60 }) {
-            act(&random, &mut processes, &mut messages, span, (sends, breaks));
+        for _ in 0..random.below(if sends || datagrams { 100 } else { 60 }) {
+            act(&random, &mut processes, &mut messages, span, (sends || datagrams, breaks));
         }
         for acts in processes.iter_mut().flat_map(|process| &mut process.acts) {
             in_order(acts);
@@ -228,11 +230,18 @@ fn new_qp(
     }
 }
 
-fn connect(random: &Random, processes: &mut [ProcessPlan], small: bool, (sends, shares): (bool, bool)) {
+fn connect(
+    random: &Random,
+    processes: &mut [ProcessPlan],
+    small: bool,
+    (sends, shares): (bool, bool),
+    datagrams: bool,
+) {
     let count = processes.len() as u64;
     let one = random.below(count) as usize;
     let other = if random.once_in(6) { one } else { random.below(count) as usize };
     let (qp_type, peer_type) = match random.below(7) {
+        _ if datagrams => (QpType::Ud, QpType::Ud),
         _ if sends => (QpType::Rc, QpType::Rc),
         0 => (QpType::Uc, QpType::Uc),
         1 => (QpType::Ud, QpType::Ud),
@@ -301,7 +310,7 @@ fn act(
             None => Act::ResizeCq(qp.recv_cq),
         }],
         _ if !qp.waits => {
-            let to = if qp.qp_type == QpType::Ud {
+            let to = if qp.qp_type == QpType::Ud && (!all_send || random.once_in(8)) {
                 let is_ud = |end: &&End| processes[end.0].qps[end.1].qp_type == QpType::Ud;
                 random.pick(&ends.iter().filter(is_ud).copied().collect::<Vec<_>>())
             } else {
@@ -369,11 +378,11 @@ fn new_message(random: &Random, qp: &QpPlan, from: End, to: End, sends: bool, on
         _ if bad == 0 => BUFFER_WORDS + 1,
         Opcode::SendWithImm if one_buffer => LONG + random.below(BUFFER_WORDS - LONG),
         // Two slots of a direct ring.
-        Opcode::Send | Opcode::SendWithImm if qp.qp_type != QpType::Ud && random.once_in(6) => {
+        Opcode::Send | Opcode::SendWithImm if (qp.qp_type != QpType::Ud || sends) && random.once_in(6) => {
             7 + random.below(3)
         }
         // Many of them, and more than travels in a completion entry.
-        Opcode::Send | Opcode::SendWithImm if qp.qp_type != QpType::Ud && random.once_in(6) => {
+        Opcode::Send | Opcode::SendWithImm if (qp.qp_type != QpType::Ud || sends) && random.once_in(6) => {
             20 + random.below(BUFFER_WORDS - 20)
         }
         _ => 1 + random.below(5),

@@ -43,15 +43,18 @@ impl Initiator {
         wr.datagram.as_ref().map_or((self.dest_qp_num, self.dgid), |to| (to.qp_num, to.dgid))
     }
 
+    /// The key that a datagram brings which names this one: with the top bit set, the sender's own goes instead
+    /// (IBA §10.2.5).
+    // rule: rsp-qkey-own
+    #[inline(always)]
+    pub(crate) fn key_to(&self, qkey: u32) -> u32 {
+        if qkey >> 31 == 0 { qkey } else { self.qkey }
+    }
+
     /// A request that brings so many bytes, as it arrives.
     #[inline(always)]
     pub(crate) fn incoming(&self, wr: &Wr<'_>, length: u64) -> Incoming {
-        let qkey = match &wr.datagram {
-            // With the top bit set, the sender's own key goes instead (IBA §10.2.5).
-            // rule: rsp-qkey-own
-            Some(to) if to.qkey >> 31 == 0 => to.qkey,
-            _ => self.qkey,
-        };
+        let qkey = wr.datagram.as_ref().map_or(self.qkey, |to| self.key_to(to.qkey));
         Incoming {
             qp_type: self.qp_type,
             opcode: wr.opcode,

@@ -41,10 +41,11 @@ use crate::rules::verbs::QpType;
 
 use initiator::Initiator;
 use near::Near;
+use near::completion_order::CompletionOrder;
 use near::endpoint::Endpoint;
 use outgoing::Outgoing;
 use started::{Sent, Started};
-use wr::{OneSided, PlainSend, Wr};
+use wr::{Datagram, OneSided, PlainSend, Wr};
 
 /// What carries the requests of a queue pair, which holds it alone while one is started.
 #[derive(Debug)]
@@ -62,10 +63,16 @@ impl Carrier {
         Ok(Self::Near(Near::new(qp_type, max_send_wr)?))
     }
 
-    /// Forgets whom it talked to: on RESET, on RTR, where the way changes (`IBV_QP_AV`), and at the end.
+    /// Forgets whom it talked to: on RESET, on RTR, and where the way changes (`IBV_QP_AV`).
     pub(crate) fn reconnect(&mut self) {
         let Self::Near(near) = self;
         near.reconnect();
+    }
+
+    /// Forgets all that it wrote to, at the end.
+    pub(crate) fn end(&mut self) {
+        let Self::Near(near) = self;
+        near.end();
     }
 
     /// Starts a request; never waits for anything but short locks, and some microseconds for room in a ring.
@@ -96,6 +103,39 @@ impl Carrier {
     pub(crate) fn send_plain_shared(&mut self, endpoint: &Endpoint, pd: u32, send: &PlainSend) -> Sent {
         let Self::Near(near) = self;
         near.send_plain_shared(endpoint, pd, send)
+    }
+
+    /// Whether [`Carrier::send_plain_datagram`] is worth a try.
+    #[inline(always)]
+    pub(crate) fn is_prepared_for_datagrams(&self) -> bool {
+        let Self::Near(near) = self;
+        near.is_prepared_for_datagrams()
+    }
+
+    /// As [`Carrier::send_plain`], of a datagram; [cleared up](Carrier::clear_up_datagram) likewise.
+    #[inline(always)]
+    pub(crate) fn send_plain_datagram(
+        &mut self,
+        endpoint: &Endpoint,
+        from: &Initiator,
+        send: &PlainSend,
+        to: &Datagram<'_>,
+    ) -> Sent {
+        let Self::Near(near) = self;
+        near.send_plain_datagram(endpoint, from, send, to)
+    }
+
+    /// Ends what [`Carrier::send_plain_datagram`] began; `false` where nothing happened.
+    #[cold]
+    pub(crate) fn clear_up_datagram(
+        &mut self,
+        sent: Sent,
+        to: &Datagram<'_>,
+        solicited: bool,
+        order: &CompletionOrder<'_>,
+    ) -> bool {
+        let Self::Near(near) = self;
+        near.clear_up_datagram(sent, to, solicited, order)
     }
 
     /// Ends what [`Carrier::send_plain`] began; `None` where nothing happened.

@@ -74,6 +74,18 @@ impl PlainSend {
     #[inline(always)]
     #[must_use]
     pub fn of(wr: &Wr<'_>) -> Option<Self> {
+        if wr.datagram.is_none() { Self::of_any(wr) } else { None }
+    }
+
+    /// The same of a datagram, and where it goes.
+    #[inline(always)]
+    #[must_use]
+    pub fn of_datagram<'a>(wr: &'a Wr<'_>) -> Option<(Self, &'a Datagram<'a>)> {
+        Self::of_any(wr).zip(wr.datagram.as_ref())
+    }
+
+    #[inline(always)]
+    fn of_any(wr: &Wr<'_>) -> Option<Self> {
         let imm = match wr.opcode {
             Opcode::Send => None,
             Opcode::SendWithImm => Some(wr.imm_or_key),
@@ -81,7 +93,7 @@ impl PlainSend {
         };
         let (Data::Sges([sge]) | Data::InlineSges([sge])) = wr.data else { return None };
         let is_inline = matches!(wr.data, Data::InlineSges(_));
-        let is_plain = wr.datagram.is_none() && is_inline == wr.flags.has(SendFlags::INLINE);
+        let is_plain = is_inline == wr.flags.has(SendFlags::INLINE);
         is_plain.then_some(Self { wr_id: wr.wr_id, flags: wr.flags, sge: *sge, imm })
     }
 }

@@ -16,18 +16,19 @@ use crate::queues::shared::{Memory as _, Object, Word, slot};
 use crate::queues::transaction::LockError;
 use crate::queues::transport::{Transport, run};
 use crate::rules::completion::Completion;
-use crate::rules::verbs::{Status, WcOpcode};
+use crate::rules::verbs::{QpState, Status, WcOpcode};
 use crate::shm;
 use crate::shm::lock::Owner;
 use crate::shm::memory::Memory;
 use crate::shm::objects::{Host, Shape};
 
 use super::comp_counter::Receives;
-use super::stuck::acquire_with;
+use super::qp::datagrams::Settled;
+use super::stuck::{BRIEFLY, acquire_with};
 use super::{Channel, Device, Error, EventQueue, LIMITS, MANY_DOMAINS, Result, busy};
 use crate::carrier::near::bytes;
 use crate::carrier::near::completion_order::OwnQueue;
-use crate::carrier::near::direct::Before;
+use crate::carrier::near::direct::{Before, RingReaders};
 use crate::carrier::near::entries::not_placed;
 use crate::carrier::near::number::place_of;
 use crate::carrier::near::permissions::{Permissions, Placement};
@@ -55,8 +56,8 @@ const TRIED: u32 = 32;
 const TURN: u32 = 4;
 
 /// What a poll leaves to be done when it does not hold the queue any more: a number that is below
-/// [`After::BROKEN`], or that and the index of a queue pair that broke.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// [`After::BROKEN`], or that and the index of a queue pair that broke, or has datagrams for the general way.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct After(u32);
 
 impl After {
@@ -230,8 +231,12 @@ impl CompletionQueue {
             let Reader { direct, own, own_first, capacity, .. } = reader;
             // What stands in the queue does not keep messages waiting for ever.
             has_message |= head.is_multiple_of(TURN) && direct.may_have_message();
-            if has_message && direct.take_message(&self.device.endpoint, &reader.entries, head, own, take) {
-                taken += 1;
+            let (mut count, endpoint) = (1, &self.device.endpoint);
+            let left = || max - taken;
+            if has_message
+                && direct.take_message(endpoint, &reader.entries, head, own, (left, &mut count), take)
+            {
+                taken += count;
             } else if is_next(first, head)
                 && self.device.is_mine()
                 && (own.lets_pass(own_first) || self.comes_before(own, &reader.entries, head, *capacity))
@@ -250,10 +255,11 @@ impl CompletionQueue {
                         // The next is seen for the first time.
                         (head, *own_first) = (head.wrapping_add(1), None);
                         // Words that cannot be true were written by somebody else than a peer's engine.
-                        if let Some((completion, leaves)) = self.read(first, words) {
+                        if let Some((completion, mut leaves)) = self.read(first, words) {
                             if may_be_late {
-                                let Device { endpoint, pools, .. } = &*self.device;
-                                direct.passed(&completion, endpoint, pools);
+                                let Device { endpoint, pools, rings, .. } = &*self.device;
+                                direct.passed(&completion, endpoint, (pools, rings));
+                                leaves = leaves.max(left_over(direct));
                             }
                             take(&completion);
                             (taken, after) = (taken + 1, leaves);
@@ -269,6 +275,7 @@ impl CompletionQueue {
                 let count = self.take_own(own, 1, take);
                 // Where all that went were of queue pairs that ended, it is the turn of what waited for them.
                 if count == 0 && own.taken() == before {
+                    after = left_over(direct);
                     break;
                 }
                 taken += count;
@@ -282,7 +289,7 @@ impl CompletionQueue {
         }
         if head != reader.head {
             reader.move_head(head);
-        } else if taken == 0 {
+        } else if taken == 0 && after == After::NOTHING {
             return (0, reader.found_nothing(waits, &self.device.finders));
         }
         reader.found(&self.device.finders);
@@ -305,7 +312,13 @@ impl CompletionQueue {
         if after.0 < After::BROKEN {
             self.device.free_if_stuck();
         } else if let Some(qp) = self.device.queue_pair(after.0 - After::BROKEN) {
-            qp.flush_if_broken();
+            let settled = qp.settle_datagrams(BRIEFLY);
+            if settled == Settled::Left {
+                qp.settle_datagrams_later();
+            }
+            if settled == Settled::Nothing || qp.state() == QpState::Err {
+                qp.flush_if_broken();
+            }
         }
     }
 
@@ -530,6 +543,12 @@ impl Drop for CompletionQueue {
         let _ = self.destroy();
         super::forget(&self.device.completion_queues, self.index, self);
     }
+}
+
+/// A queue pair with datagrams that wait for the general way.
+#[inline(always)]
+fn left_over(direct: &mut RingReaders) -> After {
+    if direct.is_empty() { After::NOTHING } else { direct.left_over().map_or(After::NOTHING, After::broken) }
 }
 
 /// Whether the first word of an entry says that it is there once so many were taken.

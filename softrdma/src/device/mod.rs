@@ -10,7 +10,8 @@
 //! | `receive`, `srq` | receive requests: rings of queue pairs, shared receive queues |
 //! | `qp`, `qp_attributes` | queue pairs: create, modify, query, destroy; which changes are accepted |
 //! | `send` | the send queue: what is carried out at once, what waits in a ring |
-//! | `plain`, `one_sided` | sends, writes and reads of one piece of memory, where nothing is in their way |
+//! | `plain`, `plain_datagram` | sends and datagrams of one piece of memory, where nothing is in their way |
+//! | `one_sided` | writes and reads likewise |
 //! | `datagrams` | datagrams to and from other hosts |
 //! | `far`, `network` | queue pairs that are connected to other hosts; packets that come for them |
 //! | `retry` | requests that wait: tried again by later calls, and by a thread in time |
@@ -103,6 +104,7 @@ mod multicast;
 mod network;
 mod one_sided;
 mod plain;
+mod plain_datagram;
 mod qp;
 mod qp_attributes;
 mod receive;

@@ -75,7 +75,7 @@ impl QueuePair {
 
     /// What follows from a send that is with its target.
     #[inline(always)]
-    fn end_plain(&self, side: &mut SendSide, send: &PlainSend) {
+    pub(super) fn end_plain(&self, side: &mut SendSide, send: &PlainSend) {
         side.at_once -= 1;
         match side.requester.done_at_once(&posted(send), send.sge.length) {
             None => side.silent += 1,
@@ -105,7 +105,7 @@ impl QueuePair {
     }
 }
 
-fn posted(send: &PlainSend) -> Posted {
+pub(super) fn posted(send: &PlainSend) -> Posted {
     Posted {
         wr_id: send.wr_id,
         opcode: if send.imm.is_some() { Opcode::SendWithImm } else { Opcode::Send },

@@ -1,6 +1,7 @@
 //! Queue pairs.
 
 mod broken;
+pub(super) mod datagrams;
 mod direct;
 mod end;
 mod sides;
@@ -27,6 +28,7 @@ use super::qp_attributes::{Attributes, Capabilities, Queried};
 use super::receive::{ReceiveRing, ring};
 use super::send::SendSide;
 use super::srq::SrqType;
+use super::stuck::SOON;
 use super::{
     CompletionQueue, Device, Error, EventQueue, MANY_DOMAINS, Rejected, Result, SharedReceiveQueue,
     XrcDomain, busy,
@@ -36,7 +38,7 @@ use crate::carrier::far::datagram::Mailbox;
 use crate::carrier::far::{Arrivals, Sides};
 use crate::carrier::initiator::Initiator;
 use crate::carrier::near::attributes::{FAR, QpAttributes};
-use crate::carrier::near::direct::Direct;
+use crate::carrier::near::direct::{Datagrams, Direct};
 use crate::carrier::near::number::{MAX_NUMBERED, place_of};
 use crate::carrier::near::peers::shortage;
 
@@ -92,6 +94,8 @@ pub struct QueuePair {
     receives: u32,
     /// Its direct ring. Changed behind its lock.
     direct: QueueLock<Option<Arc<Direct>>>,
+    /// The rings of its datagrams, likewise.
+    datagrams: QueueLock<Option<Arc<Datagrams>>>,
     /// The slot of the process whose messages it takes, or [`NOBODY`] or [`ANYBODY`].
     partner: AtomicU32,
     /// Multicast groups that it is in.
@@ -240,6 +244,7 @@ impl QueuePair {
             receive: receive.map(QueueLock::new),
             receives: init.srq.as_ref().map_or(init.cap.max_recv_wr, |srq| srq.max_wr()),
             direct: QueueLock::new(None),
+            datagrams: QueueLock::new(None),
             partner: NOBODY.into(),
             groups: 0.into(),
             handles: 1.into(),
@@ -300,6 +305,8 @@ impl QueuePair {
             _ => Ok(()),
         };
         let (sides, way) = (self.far_sides(mask, attributes)?, self.new_way(mask, attributes)?);
+        // What has come until now came before the change.
+        self.settle_datagrams(SOON);
         let mut side = self.send_side();
         let side = &mut *side;
         let object = Object::Qp(self.index);
@@ -322,12 +329,16 @@ impl QueuePair {
             self.set_far(sides.is_some());
         }
         match next {
-            QpState::Reset => self.end_direct(),
+            QpState::Reset => {
+                self.end_direct();
+                self.end_datagrams(true);
+            }
             // Stale completions would count as those of the ring's messages.
             QpState::Rtr if current == QpState::Init && !side.has_stale && sides.is_none() => {
                 self.open_direct(side.attributes.dest_qp_num);
+                self.open_datagrams(side.attributes.qkey);
             }
-            _ => {}
+            _ => self.set_datagrams_key(side.attributes.qkey),
         }
         self.publish(self.shown(&side.attributes), mask.has(Attr::STATE).then_some(next));
         let (mut held, mut is_whole) = (None, true);

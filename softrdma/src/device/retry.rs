@@ -4,7 +4,8 @@
 //! that a program that polls waits no longer than it must. For programs that sleep there is one thread: it
 //! starts with the first request that had to wait, and sleeps until the earliest time that one of them waits
 //! for. While something waits, and for a moment after, it also looks every now and then, so that a request that
-//! waits a little need not wake it.
+//! waits a little need not wake it. It sees to datagrams, too, that wait in a direct ring of a program that
+//! sleeps.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
@@ -16,6 +17,8 @@ use ironverbs_os::growth::{TryPush, small_arc};
 use crate::rules::requester::Work;
 
 use super::qp::NOT_LISTED;
+use super::qp::datagrams::Settled;
+use super::stuck::BRIEFLY;
 use super::{Device, QueuePair};
 
 /// Queue pairs that one poll tries.
@@ -43,6 +46,8 @@ struct Shared {
     waiting: Mutex<Vec<Arc<QueuePair>>>,
     /// Those of them that are connected to other hosts: their time comes, and nothing is gained before.
     timed: Mutex<Vec<Arc<QueuePair>>>,
+    /// Queue pairs with datagrams in rings that nobody polls.
+    datagrams: Mutex<Vec<Arc<QueuePair>>>,
     count: AtomicUsize,
     next: AtomicUsize,
     /// When the thread looks next at the latest; never, while nothing waits.
@@ -65,6 +70,7 @@ impl Retries {
         let shared = Shared {
             waiting: Mutex::default(),
             timed: Mutex::default(),
+            datagrams: Mutex::default(),
             count: 0.into(),
             next: 0.into(),
             wakes: u64::MAX.into(),
@@ -97,7 +103,24 @@ impl Retries {
         waiting.try_reserve(more)?;
         let mut timed = self.shared.timed();
         let more = most.saturating_sub(timed.len());
-        Ok(timed.try_reserve(more)?)
+        timed.try_reserve(more)?;
+        let mut datagrams = self.shared.datagrams();
+        let more = most.saturating_sub(datagrams.len());
+        Ok(datagrams.try_reserve(more)?)
+    }
+
+    /// Datagrams wait in rings of a queue pair, and who polls may sleep.
+    #[cold]
+    pub(super) fn add_datagrams(&self, device: &Device, qp: &Arc<QueuePair>) {
+        self.shared.add_datagrams(qp.clone());
+        self.wake_at(device, None);
+    }
+
+    /// A queue pair has no rings of datagrams any more.
+    pub(super) fn remove_datagrams(&self, qp: &QueuePair) {
+        let removed = self.shared.take_datagrams(|other| std::ptr::eq(other, qp));
+        // Perhaps the last that knows it.
+        drop(removed);
     }
 
     /// A queue pair's send queue is no longer empty. Its time is when it is to be tried at the latest.
@@ -210,6 +233,38 @@ impl Shared {
         self.timed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn datagrams(&self) -> MutexGuard<'_, Vec<Arc<QueuePair>>> {
+        self.datagrams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add_datagrams(&self, qp: Arc<QueuePair>) {
+        let mut list = self.datagrams();
+        // One that has ended meanwhile was looked for here before.
+        if qp.has_datagrams() && !list.iter().any(|other| Arc::ptr_eq(other, &qp)) {
+            list.push_reserved(qp);
+        }
+    }
+
+    fn take_datagrams(&self, is_it: impl Fn(&QueuePair) -> bool) -> Option<Arc<QueuePair>> {
+        let mut list = self.datagrams();
+        let place = list.iter().position(|qp| is_it(qp))?;
+        Some(list.remove(place))
+    }
+
+    /// Has datagrams come that nobody polls; whether some wait still.
+    fn settle_datagrams(&self) -> bool {
+        let (count, mut waits) = (self.datagrams().len(), false);
+        for _ in 0..count {
+            // Who finds others afterwards puts it there again.
+            let Some(qp) = self.take_datagrams(|_| true) else { break };
+            if qp.settle_datagrams(BRIEFLY) == Settled::Left {
+                waits = true;
+                self.add_datagrams(qp);
+            }
+        }
+        waits
+    }
+
     fn thread(&self) -> MutexGuard<'_, Thread> {
         self.thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -252,7 +307,7 @@ impl Shared {
             // From the end: a queue pair that leaves the list is replaced by the last, which was looked at
             // already.
             let (count, timed) = (self.waiting().len(), self.timed().len());
-            let (mut next, mut waits) = (u64::MAX, false);
+            let (mut next, mut waits) = (u64::MAX, self.settle_datagrams());
             let places = (0..count).rev().map(|place| (&self.waiting, place));
             for (list, place) in places.chain((0..timed).rev().map(|place| (&self.timed, place))) {
                 let found = list.lock().unwrap_or_else(PoisonError::into_inner).get(place).cloned();

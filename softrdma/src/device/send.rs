@@ -157,6 +157,8 @@ impl Sending<'_> {
     #[inline(always)]
     fn post_short(&mut self, wr: &Wr<'_>) -> bool {
         (self.takes_plain() && PlainSend::of(wr).is_some_and(|send| self.post_plain(&send)))
+            || (self.takes_plain_datagram()
+                && PlainSend::of_datagram(wr).is_some_and(|(send, to)| self.post_plain_datagram(&send, to)))
             || (self.takes_one_sided() && OneSided::of(wr).is_some_and(|access| self.post_one_sided(&access)))
     }
 

@@ -44,8 +44,10 @@
 //! | `sender`, `way` | the sender, and what it knows of how many requests are taken |
 //! | `receiver`, `credit` | the owner, and what it promises |
 //! | [`shared`] | rings whose messages get requests of a shared receive queue |
+//! | [`datagram`] | rings of datagrams, which get their requests when they are taken |
 
 mod credit;
+pub(crate) mod datagram;
 mod receiver;
 mod sender;
 pub mod shared;

@@ -3,6 +3,7 @@
 
 mod bystander;
 mod closed;
+mod datagram_rings;
 mod direct;
 mod faults;
 mod forged;

@@ -51,6 +51,8 @@ pub unsafe extern "C" fn post_send(
             let is_posted = if is_one_sided(wr.opcode) {
                 let access = sending.takes_one_sided().then(|| object.one_sided(wr)).flatten();
                 access.is_some_and(|access| sending.post_one_sided(&access))
+            } else if sending.takes_plain_datagram() {
+                object.post_datagram(&mut sending, wr, &mut room)
             } else {
                 let send = sending.takes_plain().then(|| object.plain(wr, &mut room)).flatten();
                 send.is_some_and(|send| sending.post_plain(&send))
@@ -81,8 +83,40 @@ impl Qp {
     /// `wr` is a valid request.
     #[inline(always)]
     unsafe fn plain(&self, wr: &ibv_send_wr, room: &mut Room) -> Option<PlainSend> {
+        if self.qp_type != QpType::Rc {
+            return None;
+        }
+        // SAFETY: by the contract.
+        unsafe { self.piece(wr, room) }
+    }
+
+    /// Posts a datagram of one piece of memory as the last one went, where that is possible.
+    ///
+    /// # Safety
+    /// `wr` is a valid request of a datagram queue pair, which names a live address handle and buffers.
+    #[inline(never)]
+    unsafe fn post_datagram(&self, sending: &mut Sending<'_>, wr: &ibv_send_wr, room: &mut Room) -> bool {
+        // SAFETY: by the contract.
+        let Some(send) = (unsafe { self.piece(wr, room) }) else { return false };
+        // SAFETY: as above; address handles of this provider are published as Ah.
+        let (ud, destination) = unsafe {
+            let ud = &wr.wr.ud;
+            let Ok(ah) = Handle::from_c(ud.ah) else { return false };
+            (ud, &ah.object::<Ah>().destination)
+        };
+        let header = destination.header.of(send.sge.length, send.imm.is_some());
+        let to = datagram(&header, destination, ud.remote_qpn, ud.remote_qkey);
+        sending.post_plain_datagram(&send, &to)
+    }
+
+    /// The request as a send of one piece of memory, where it is one.
+    ///
+    /// # Safety
+    /// As for [`Qp::plain`].
+    #[inline(always)]
+    unsafe fn piece(&self, wr: &ibv_send_wr, room: &mut Room) -> Option<PlainSend> {
         let has_imm = wr.opcode == IBV_WR_SEND_WITH_IMM as u32;
-        if !(has_imm || wr.opcode == IBV_WR_SEND as u32) || self.qp_type != QpType::Rc {
+        if !(has_imm || wr.opcode == IBV_WR_SEND as u32) {
             return None;
         }
         let flags = flags(wr.send_flags);

@@ -92,6 +92,7 @@ impl Arrived<'_> {
             srq_num: 0,
             is_datagram: true,
             payload: None,
+            begins: None,
             order: &CompletionOrder::new(None),
             bytes: Bytes { header: header(self.wire, &seen, self.packet), payload: self.packet.payload },
         };

@@ -119,6 +119,7 @@ impl Receiver {
             srq_num: 0,
             is_datagram: false,
             payload: None,
+            begins: None,
             order: &CompletionOrder::new(None),
             bytes: Bytes { piece, payload, is_unfinished: Cell::new(false), original: Cell::new(None) },
         };

@@ -62,6 +62,8 @@ pub(crate) struct AtTarget<'a, 'q, M> {
     pub(crate) is_datagram: bool,
     /// What a send brings, when that is little and at hand.
     pub(crate) payload: Option<&'a [u8]>,
+    /// Asked behind the target's lock, before anything happens: whether it is to be carried out still.
+    pub(crate) begins: Option<&'a dyn Fn() -> bool>,
     /// Puts its sender's completion in order, where that is of this process.
     pub(crate) order: &'a CompletionOrder<'q>,
     pub(crate) bytes: M,
@@ -112,6 +114,10 @@ impl<M: MoveBytes> AtTarget<'_, '_, M> {
                 return Ok(Some(Outcome::Refused(Syndrome::InvalidRequest)));
             }
             return Ok(None);
+        }
+        if self.begins.is_some_and(|begins| !begins()) {
+            operation.unlock(qp);
+            return Ok(Some(Outcome::NoAnswer));
         }
         // Only a reliable connection has a ring, whatever the target says whom it is connected to.
         let settled =

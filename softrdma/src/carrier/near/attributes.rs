@@ -30,7 +30,7 @@ pub struct QpAttributes {
     pub srq: Option<u32>,
     /// XRC domain.
     pub xrcd: u32,
-    /// Where its direct ring is.
+    /// Where its direct ring is; of datagrams, the table of its rings ([`Place::TABLE`]).
     pub direct: Option<Place>,
 }
 
@@ -48,14 +48,18 @@ pub struct Place {
 }
 
 impl Place {
+    /// In place of slots: it is the table of a datagram queue pair's rings
+    /// ([`direct::datagrams`](super::direct::datagrams)).
+    pub const TABLE: u32 = 1;
+
     /// In 32 bits; 0 for a place that is too far.
-    fn pack(self) -> u32 {
+    pub(crate) fn pack(self) -> u32 {
         let at = u32::try_from(self.at >> 6).unwrap_or(u32::MAX);
         if at >> 28 == 0 { at | self.slots.trailing_zeros() << 28 } else { 0 }
     }
 
     /// What stands in 32 bits; rings of more than 1024 slots are no rings of ours.
-    fn unpack(word: u32) -> Option<Self> {
+    pub(crate) fn unpack(word: u32) -> Option<Self> {
         let (at, bits) = (u64::from(word << 4 >> 4) << 6, word >> 28);
         (at != 0 && bits <= 10).then_some(Self { at, slots: 1 << bits })
     }

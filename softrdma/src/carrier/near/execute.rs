@@ -70,6 +70,7 @@ pub(crate) fn execute(
         srq_num: wr.srq_num,
         is_datagram: !connected,
         payload,
+        begins: None,
         order: out.order,
         bytes: Call { out, incoming, rkey, payload, before: Cell::new(None) },
     };

@@ -1,7 +1,10 @@
 //! Places in the memory of a target that are looked up once, and kept with what keeps them mapped.
 
+use std::mem::forget;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::shm::lock::{Lock, Owner};
 
 /// A place in a mapping that stays where it is, and never becomes shorter.
 #[derive(Debug)]
@@ -64,5 +67,51 @@ impl Watched {
     #[inline(always)]
     pub(crate) fn is_unchanged(&self) -> bool {
         self.load() == self.1
+    }
+}
+
+/// The lock of a queue pair. One that is not given back is abandoned: who has it next repairs the
+/// queue pair.
+pub(crate) struct Locked<'a>(&'a Lock, Owner);
+
+impl<'a> Locked<'a> {
+    /// Takes it where nobody has it.
+    #[inline(always)]
+    pub(crate) fn take(lock: &'a Lock, me: Owner) -> Option<Self> {
+        // Made behind the lock alone: one that is dropped lets go of what another thread of the process has.
+        lock.try_lock(me).then(|| Self(lock, me))
+    }
+
+    /// Gives it back; `false` where it was taken away before.
+    #[inline(always)]
+    pub(crate) fn give_back(self) -> bool {
+        let is_kept = self.0.unlock(self.1);
+        forget(self);
+        is_kept
+    }
+}
+
+impl Drop for Locked<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        self.0.abandon(self.1);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_another_thread_of_the_process_has_stays_its_own() {
+        let (lock, me) = (Lock::default(), Owner::new(1, 7).unwrap());
+        assert!(lock.try_lock(me));
+        assert!(Locked::take(&lock, me).is_none());
+        assert_eq!(lock.owner(), Some(me));
+        assert!(Locked::take(&lock, Owner::new(2, 7).unwrap()).is_none());
+        assert!(lock.unlock(me));
+        let locked = Locked::take(&lock, me).unwrap();
+        assert!(locked.give_back());
+        assert_eq!(lock.owner(), None);
     }
 }

@@ -48,7 +48,9 @@ use crate::rules::verbs::{Opcode, QpType, SendFlags};
 
 use self::burst::{BurstOutcome, OpenBurst};
 use self::completion_order::CompletionOrder;
-use self::direct::{RingWriter, send, send_prepared, send_shared_prepared, wake, was_delivered};
+use self::direct::{
+    DatagramWriters, RingWriter, send, send_prepared, send_shared_prepared, wake, was_delivered,
+};
 use self::endpoint::Endpoint;
 use self::execute::execute;
 use self::multicast::each_member;
@@ -65,6 +67,8 @@ pub struct Near {
     burst: OpenBurst,
     /// Connected queue pairs: the peer's direct ring.
     writer: Option<RingWriter>,
+    /// Datagram queue pairs: rings of those that they send to.
+    datagrams: DatagramWriters,
     accesses: Accesses,
 }
 
@@ -75,14 +79,21 @@ impl Near {
     /// [`Error::NoMemory`](crate::error::Error::NoMemory).
     pub fn new(qp_type: QpType, max_send_wr: u32) -> Result<Self> {
         let (targets, burst) = (Targets::new(qp_type)?, OpenBurst::new(max_send_wr)?);
-        Ok(Self { targets, burst, writer: None, accesses: Accesses::default() })
+        let (datagrams, accesses) = (DatagramWriters::default(), Accesses::default());
+        Ok(Self { targets, burst, writer: None, datagrams, accesses })
     }
 
-    /// Forgets whom it talked to.
+    /// Forgets whom it talked to. Rings of datagrams stay: what waits there comes before what follows.
     pub fn reconnect(&mut self) {
         self.writer = None;
         self.accesses.forget();
         self.targets.clear();
+    }
+
+    /// Its queue pair ends: nobody writes to a ring of its peers any more.
+    pub(crate) fn end(&mut self) {
+        self.reconnect();
+        self.datagrams.forget();
     }
 
     /// Starts a request, by the first way that takes it: the direct ring, a burst, or executed by itself.
@@ -98,8 +109,68 @@ impl Near {
                     }
                 }
             }
+        } else if let Some(to) = &out.wr.datagram
+            && let Some(outcome) = self.start_datagram(out, to)
+        {
+            return Started::Ended(outcome);
         }
         self.start_again(out)
+    }
+
+    /// Starts a datagram by a direct ring, if it goes that way.
+    #[inline(never)]
+    fn start_datagram(&mut self, out: &Outgoing<'_, '_>, to: &Datagram<'_>) -> Option<Outcome> {
+        if self.burst.is_open() {
+            return None;
+        }
+        let Self { targets, burst, datagrams, .. } = self;
+        let is_sent = match datagrams.send(out, to, targets, burst.bytes()) {
+            Sent::NotTaken => false,
+            Sent::Done(false) => true,
+            sent => datagrams.clear_up(sent, to, out.wr.flags.has(SendFlags::SOLICITED), out.order),
+        };
+        is_sent.then_some(Outcome::Done(out.request.length as u32))
+    }
+
+    /// Whether [`Near::send_plain_datagram`] is worth a try.
+    #[inline(always)]
+    pub(crate) fn is_prepared_for_datagrams(&self) -> bool {
+        self.datagrams.is_prepared()
+    }
+
+    /// Sends a datagram as one before it to the same queue pair went, where nothing has changed since.
+    #[inline(always)]
+    pub(crate) fn send_plain_datagram(
+        &mut self,
+        endpoint: &Endpoint,
+        from: &Initiator,
+        send: &PlainSend,
+        to: &Datagram<'_>,
+    ) -> Sent {
+        self.datagrams.send_plain(endpoint, from, send, to)
+    }
+
+    /// Ends what [`Near::send_plain_datagram`] began; `false` where nothing happened.
+    #[cold]
+    pub(crate) fn clear_up_datagram(
+        &mut self,
+        sent: Sent,
+        to: &Datagram<'_>,
+        solicited: bool,
+        order: &CompletionOrder<'_>,
+    ) -> bool {
+        self.datagrams.clear_up(sent, to, solicited, order)
+    }
+
+    /// Before a datagram goes by a lock of its target: what waits for it in a direct ring comes first.
+    ///
+    /// # Errors
+    /// The target cannot be had.
+    #[inline]
+    fn settle_datagrams(&mut self, out: &Outgoing<'_, '_>) -> std::result::Result<(), Outcome> {
+        let Some(to) = out.wr.datagram.filter(|_| self.is_prepared_for_datagrams()) else { return Ok(()) };
+        let Self { targets, burst, datagrams, .. } = self;
+        datagrams.settle(out.endpoint, out.from, to.qp_num, targets, burst.bytes())
     }
 
     /// Whether a message went by the direct ring, and left what it went by.
@@ -187,6 +258,11 @@ impl Near {
         if self.burst.must_end_before(out.wr) {
             return Started::SettleFirst;
         }
+        if !self.burst.is_open()
+            && let Err(outcome) = self.settle_datagrams(out)
+        {
+            return Started::Ended(outcome);
+        }
         let Self { targets, burst, writer, .. } = self;
         match burst.deliver(out, targets, writer) {
             BurstOutcome::Delivered => Started::Settles,
@@ -202,10 +278,13 @@ impl Near {
         debug_assert!(!self.burst.is_open(), "a target is held");
         let outcome = match &out.wr.datagram {
             Some(datagram) if datagram.qp_num == MULTICAST => self.multicast(out, datagram),
-            _ => {
-                let Self { targets, burst, writer, .. } = self;
-                execute(out, targets, writer, burst.bytes())
-            }
+            _ => self.settle_datagrams(out).map_or_else(
+                |outcome| outcome,
+                |()| {
+                    let Self { targets, burst, writer, .. } = self;
+                    execute(out, targets, writer, burst.bytes())
+                },
+            ),
         };
         self.accesses.follow(self.targets.get(0));
         if !matches!(outcome, Outcome::Done(_)) {
@@ -224,14 +303,18 @@ impl Near {
         // Several are woken, one after the other.
         let (order, mut outcome) = (CompletionOrder::new(None), None);
         let (from, out) = (out.from, Outgoing { order: &order, ..*out });
-        let Self { targets, burst, writer, .. } = self;
+        let Self { targets, burst, writer, datagrams, .. } = self;
         let room = burst.bytes();
         // The sender has no lock of its own that a member's side needs: it is reached as by its number.
         each_member(out.endpoint, &datagram.dgid, |qp_num| {
             let is_refused = matches!(outcome, Some(Outcome::Local(_)));
             if !is_refused && (qp_num != from.qp_num || !from.blocks_own_multicast) {
                 let wr = Wr { datagram: Some(Datagram { qp_num, ..*datagram }), ..*out.wr };
-                let one = execute(&Outgoing { wr: &wr, ..out }, targets, writer, room);
+                let settled = datagrams.settle(out.endpoint, from, qp_num, targets, room);
+                let one = settled.map_or_else(
+                    |outcome| outcome,
+                    |()| execute(&Outgoing { wr: &wr, ..out }, targets, writer, room),
+                );
                 if outcome.is_none() || matches!(one, Outcome::Local(_)) {
                     outcome = Some(one);
                 }

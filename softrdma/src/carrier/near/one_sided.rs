@@ -7,7 +7,6 @@
 //! this key is known. Whatever is not as it was, or is not had at once, is left to the general way, before
 //! anything has happened but a part of the copy, with which that begins again.
 
-use std::mem::forget;
 use std::sync::Arc;
 
 use crate::queues::shared::{Events, Memory as _, Object, QpWord, Word};
@@ -15,7 +14,7 @@ use crate::rules::requester::{Outcome, Syndrome};
 use crate::rules::responder::{Incoming, Plan, Verdict, judge};
 use crate::rules::verbs::{Event, Opcode, QpState, QpType, SendFlags};
 use crate::shm::copy::{Direction, Span, transfer_whole};
-use crate::shm::lock::{Lock, Owner};
+use crate::shm::lock::Lock;
 use crate::shm::objects::Held;
 
 use super::attributes::QP_WORDS;
@@ -23,7 +22,7 @@ use super::bytes::{self, KnownKey};
 use super::direct::{RingWriter, enter, has_older, is_settled, left};
 use super::endpoint::Endpoint;
 use super::key_cache::KeyCache;
-use super::mapped::{Mapped, Watched};
+use super::mapped::{Locked, Mapped, Watched};
 use super::peers::Remote;
 use super::target::Target;
 use crate::carrier::initiator::Initiator;
@@ -159,34 +158,6 @@ impl Accesses {
     }
 }
 
-/// The lock of the target's queue pair. One that is not given back is abandoned: who has it next repairs the
-/// queue pair.
-struct Locked<'a>(&'a Lock, Owner);
-
-impl<'a> Locked<'a> {
-    /// Takes it where nobody has it.
-    #[inline(always)]
-    fn take(lock: &'a Lock, me: Owner) -> Option<Self> {
-        // Made behind the lock alone: one that is dropped lets go of what another thread of the process has.
-        lock.try_lock(me).then(|| Self(lock, me))
-    }
-
-    /// Gives it back; `false` where it was taken away before.
-    #[inline(always)]
-    fn give_back(self) -> bool {
-        let is_kept = self.0.unlock(self.1);
-        forget(self);
-        is_kept
-    }
-}
-
-impl Drop for Locked<'_> {
-    #[cold]
-    fn drop(&mut self) {
-        self.0.abandon(self.1);
-    }
-}
-
 impl Prepared {
     /// The target as it is now, where a request changes nothing of its queue pair.
     fn new(target: &Target) -> Option<Self> {
@@ -283,22 +254,5 @@ impl Opened {
             && self.is_open[usize::from(access.is_read)]
             && length > 0
             && key.key().covers(access.addr, length)
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_lock_that_another_thread_of_the_process_has_stays_its_own() {
-        let (lock, me) = (Lock::default(), Owner::new(1, 7).unwrap());
-        assert!(lock.try_lock(me));
-        assert!(Locked::take(&lock, me).is_none());
-        assert_eq!(lock.owner(), Some(me));
-        assert!(Locked::take(&lock, Owner::new(2, 7).unwrap()).is_none());
-        assert!(lock.unlock(me));
-        assert!(Locked::take(&lock, me).unwrap().give_back());
-        assert_eq!(lock.owner(), None);
     }
 }

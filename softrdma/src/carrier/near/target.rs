@@ -127,6 +127,11 @@ impl Target {
         self.qp_num == qp_num && self.dgid == *dgid
     }
 
+    /// The address.
+    pub(crate) fn dgid(&self) -> [u8; 16] {
+        self.dgid
+    }
+
     /// The number names the process and the queue pair, so that nobody else is asked; whether the address is
     /// that process's is looked at once for each target.
     pub(crate) fn find(endpoint: &Endpoint, qp_num: u32, dgid: [u8; 16]) -> Option<Self> {

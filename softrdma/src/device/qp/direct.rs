@@ -8,11 +8,13 @@ use crate::carrier::near::attributes::Place;
 use crate::carrier::near::direct::{Direct, RingReader};
 use crate::device::Rejected;
 use crate::device::receive::ReceiveRing;
+use crate::device::stuck::SOON;
 use crate::queues::shared::{Memory as _, QpWord, Word};
 use crate::rules::receive::Sge;
 use crate::rules::verbs::QpType;
 
 use super::QueuePair;
+use super::datagrams::Settled;
 
 /// How often the requests that are taken are counted where a peer stores meanwhile how many are. Once it has,
 /// that is all of them.
@@ -125,6 +127,9 @@ impl QueuePair {
         sges: &[Sge],
         why: Rejected,
     ) -> Result<(), Rejected> {
+        if why == Rejected::Full && self.settle_datagrams(SOON) != Settled::Nothing {
+            return receive.lock().post(&self.device, wr_id, sges);
+        }
         let direct = self.direct.lock().clone();
         let (Rejected::Full, Some(direct), Some(cq)) = (why, direct, &self.init.recv_cq) else {
             return Err(why);
@@ -134,8 +139,9 @@ impl QueuePair {
         receive.lock().post(&self.device, wr_id, sges)
     }
 
-    /// Where the ring is.
+    /// Where the ring is, or the table of those of datagrams.
     pub(super) fn direct_place(&self) -> Option<Place> {
-        self.direct.lock().as_ref().map(|direct| direct.place)
+        let direct = self.direct.lock().as_ref().map(|direct| direct.place);
+        direct.or_else(|| self.datagrams.lock().as_ref().map(|datagrams| datagrams.place))
     }
 }

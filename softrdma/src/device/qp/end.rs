@@ -64,7 +64,7 @@ impl QueuePair {
         side.requester.set_state(QpState::Reset);
         self.schedule(&mut side);
         // Before its number may be another's, which would go on writing to the peer's ring.
-        side.carrier.reconnect();
+        side.carrier.end();
         self.end_shared();
         self.detach_counters(&mut side.counters);
         self.device.receive_pds[self.index as usize].store(0, Ordering::Relaxed);
@@ -85,6 +85,7 @@ impl QueuePair {
         let is_retired = acquire(&endpoint.own.within(SOON), object).is_ok();
         let cqs = if is_retired {
             self.end_direct();
+            self.end_datagrams(true);
             let held = reset(&endpoint.own, self.index);
             let _ = endpoint.objects.retire(object);
             endpoint.own.unlock(object);
@@ -92,6 +93,7 @@ impl QueuePair {
             self.forget_completions()
         } else {
             self.abandon_direct();
+            self.end_datagrams(false);
             self.each_cq().map(|cq| cq.map(Arc::downgrade))
         };
         if let Some(permissions) = &endpoint.permissions {

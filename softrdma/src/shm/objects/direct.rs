@@ -117,6 +117,15 @@ impl Memory for DirectRing<'_> {
     }
 
     #[inline(always)]
+    fn load_all(&self, first: Word, values: &mut [u64]) {
+        let Word::Direct { word, .. } = first else { return };
+        let words = self.0.get(word as usize..).and_then(|words| words.get(..values.len()));
+        for (value, word) in values.iter_mut().zip(words.unwrap_or(&[])) {
+            *value = word.load(Ordering::Acquire);
+        }
+    }
+
+    #[inline(always)]
     fn store_all(&self, first: Word, values: &[u64]) {
         let Word::Direct { word, .. } = first else { return };
         let words = self.0.get(word as usize..).and_then(|words| words.get(..values.len()));

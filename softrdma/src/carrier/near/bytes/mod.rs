@@ -27,5 +27,5 @@ pub(crate) use known_key::KnownKey;
 pub(crate) use part::{is_better_together, put, put_part, read_remote, take_part, take_parts};
 pub(crate) use pin::{Use, look_again, lookup, pin};
 pub use place::place;
-pub(crate) use place::{fetch_many, place_again, place_many, place_pieces};
+pub(crate) use place::{fetch_many, place_again, place_many, place_pieces, put_words};
 pub(crate) use transfer::{answer, atomic, into_receive, into_taken, transfer_used, with_local, word};

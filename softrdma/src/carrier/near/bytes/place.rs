@@ -104,6 +104,22 @@ pub(crate) fn place_many(
     unsafe { write_from(endpoint, &entry, addr, from) }.ok()
 }
 
+/// Copies so many bytes, as many as there are words for at most, to memory of the program's: registered memory
+/// that the device may write, in use by the caller, as [`source`](super::source) finds it.
+#[inline(always)]
+pub(crate) fn put_words(addr: u64, words: &[u64], length: u32) {
+    let length = (length as usize).min(size_of_val(words));
+    if let ([a, b, c, d, e, f], 48) = (words, length) {
+        let to = std::ptr::with_exposed_provenance_mut::<[u8; 48]>(addr as usize);
+        // SAFETY: as below.
+        unsafe { to.cast::<[u64; 6]>().write_unaligned([*a, *b, *c, *d, *e, *f]) };
+        return;
+    }
+    let to = std::ptr::with_exposed_provenance_mut::<u8>(addr as usize);
+    // SAFETY: as in `write`: so many bytes are there to be written, and as many stand in the words.
+    unsafe { std::ptr::copy_nonoverlapping(words.as_ptr().cast::<u8>(), to, length) };
+}
+
 /// Bytes of a cache line.
 const LINE: u32 = 64;
 

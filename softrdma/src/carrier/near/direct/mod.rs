@@ -6,6 +6,7 @@
 //! | `pools`, `pooled` | payload of longer messages: the owner's memory for it, and the initiator's side |
 //! | `reader` | messages taken from rings and completions from the shared queue, in order |
 //! | `writer` | the initiator's side |
+//! | [`datagrams`], `datagram_writer` | the two sides of rings of datagrams |
 //! | `shared_requests`, `shared_writer`, `shared_send` | the two sides of rings into a shared receive queue |
 //!
 //! A queue pair gets a ring when it goes to RTR, where its completion queue has room for all that may
@@ -14,6 +15,8 @@
 //! the queue pair is reset or ends; in ERR it is closed, and what is in it is handed out before what was
 //! flushed.
 
+mod datagram_writer;
+mod datagrams;
 mod pooled;
 mod pools;
 mod prepared;
@@ -39,6 +42,8 @@ use crate::carrier::near::attributes::Place;
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::key_cache::KeyCache;
 
+pub(crate) use datagram_writer::DatagramWriters;
+pub(crate) use datagrams::{DatagramReader, Datagrams, WORDS as DATAGRAM_WORDS, Waiting};
 use pools::Pool;
 pub(crate) use pools::Pools;
 pub(crate) use reader::{Before, RingReader, RingReaders};
@@ -60,12 +65,16 @@ const RESTING: usize = 256;
 /// Rings that no queue pair has. What was a ring is never anything else, as its writer may have been
 /// stopped when it was about to write; and it serves again only when that has left it, or died.
 #[derive(Debug, Default)]
-pub(crate) struct Rings(Mutex<Vec<u64>>);
+pub(crate) struct Rings {
+    resting: Mutex<Vec<u64>>,
+    /// Tables of datagram queue pairs.
+    tables: Mutex<Vec<u64>>,
+}
 
 impl Rings {
     /// A ring, all zero.
     fn take(&self, segment: &Segment) -> Option<Place> {
-        let mut resting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut resting = self.resting.lock().unwrap_or_else(PoisonError::into_inner);
         // For the day when all are given back.
         resting.try_reserve(RESTING + 1).ok()?;
         let (memory, bytes) = (segment.memory(), 8 * u64::from(ring_words(SLOTS)));
@@ -86,9 +95,28 @@ impl Rings {
         Some(Place { at, slots: SLOTS })
     }
 
+    /// A table of a datagram queue pair, all zero: its offset.
+    fn take_table(&self, segment: &Segment) -> Option<u64> {
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        tables.try_reserve(1).ok()?;
+        let bytes = 8 * datagrams::TABLE_WORDS as u64;
+        let Some(at) = tables.pop() else { return Some(segment.alloc(bytes, 64).ok()?.offset) };
+        segment.memory().clear(at, bytes).ok()?;
+        Some(at)
+    }
+
+    /// Gives a table back that nobody is told of any more.
+    fn give_back_table(&self, at: u64) {
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        // There are no more of them than there were queue pairs at a time.
+        if tables.len() < tables.capacity() {
+            tables.push_reserved(at);
+        }
+    }
+
     /// Gives a ring back that is closed.
     fn give_back(&self, place: Place) {
-        let mut resting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut resting = self.resting.lock().unwrap_or_else(PoisonError::into_inner);
         if resting.len() < resting.capacity() {
             resting.push_reserved(place.at);
         }

@@ -3,6 +3,7 @@
 //! Messages in a ring and completions in the shared queue are handed out in the order of [`Receiver::turn`] and
 //! [`Receiver::before`], and both behind own completions ([`OwnReader::lets_pass`]).
 
+mod datagrams;
 mod early;
 mod next_slot;
 mod pooled;
@@ -27,7 +28,7 @@ use crate::rules::completion::Completion;
 use crate::rules::verbs::{Status, WcFlags, WcOpcode};
 use crate::shm::objects::{DirectRing, HeldWords};
 
-use super::{Direct, MOST, Pools, SharedRequests};
+use super::{DatagramReader, Direct, MOST, Pools, Rings, SharedRequests};
 use next_slot::NextSlot;
 
 /// A ring that messages are taken from.
@@ -317,24 +318,30 @@ pub(crate) struct RingReaders {
     fenced: bool,
     /// The one to look at first.
     first: usize,
-    /// One of them leads, or led, into a shared receive queue.
-    leads_to_shared: bool,
+    /// One of them leads, or led, into a shared receive queue, or there are some of datagrams.
+    has_others: bool,
+    /// Those of datagrams, and whose are looked at first.
+    datagrams: Vec<DatagramReader>,
+    next_datagram: usize,
+    /// A datagram was taken last.
+    after_datagram: bool,
 }
 
 impl RingReaders {
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.all.is_empty()
+        self.all.is_empty() && self.datagrams.is_empty()
     }
 
     /// Whether there may be a message in a ring.
     #[inline(always)]
     pub(crate) fn may_have_message(&self) -> bool {
-        self.all.iter().any(RingReader::is_there)
+        self.all.iter().any(RingReader::is_there) || self.may_have_datagram()
     }
 
     /// Hands out the message whose turn it is when `head` completions of the shared queue were taken, which has
-    /// these entries; whether there was one.
+    /// these entries; whether there was one. Of datagrams as many as there are, at most `most`: `count` is how
+    /// many, if not one.
     #[inline(always)]
     pub(crate) fn take_message(
         &mut self,
@@ -342,10 +349,12 @@ impl RingReaders {
         entries: &Entries,
         head: u32,
         own: &OwnReader,
+        (most, count): (impl FnOnce() -> u32, &mut u32),
         take: &mut impl FnMut(&Completion),
     ) -> bool {
-        if self.leads_to_shared {
-            self.take_from_either(endpoint, entries, head, own, take)
+        if self.has_others {
+            *count = self.take_from_either(endpoint, entries, (head, most()), own, take);
+            *count > 0
         } else {
             self.take_from::<false>(endpoint, entries, head, own, take)
         }
@@ -356,15 +365,27 @@ impl RingReaders {
         &mut self,
         endpoint: &Endpoint,
         entries: &Entries,
-        head: u32,
+        (head, most): (u32, u32),
         own: &OwnReader,
         take: &mut impl FnMut(&Completion),
-    ) -> bool {
-        if self.all.get(self.first).is_some_and(|reader| reader.shared.is_some()) {
+    ) -> u32 {
+        // In turn, so that neither kind waits for ever.
+        let is_first = !self.after_datagram || self.all.is_empty();
+        let taken =
+            if is_first { self.take_datagrams(endpoint, entries, (head, most), own, take) } else { 0 };
+        self.after_datagram = taken > 0;
+        if taken > 0 {
+            return taken;
+        }
+        let is_taken = if self.all.get(self.first).is_some_and(|reader| reader.shared.is_some()) {
             self.take_from::<true>(endpoint, entries, head, own, take)
         } else {
             self.take_from::<false>(endpoint, entries, head, own, take)
+        };
+        if is_taken || is_first {
+            return is_taken.into();
         }
+        self.take_datagrams(endpoint, entries, (head, most), own, take)
     }
 
     /// The same, where the ring to look at first leads into a shared receive queue or not.
@@ -477,7 +498,12 @@ impl RingReaders {
     /// A completion of a receive request was taken from the shared queue. Where it could have come by a pool,
     /// there is one from now on.
     #[inline(never)]
-    pub(crate) fn passed(&mut self, completion: &Completion, endpoint: &Endpoint, pools: &Pools) {
+    pub(crate) fn passed(
+        &mut self,
+        completion: &Completion,
+        endpoint: &Endpoint,
+        (pools, rings): (&Pools, &Rings),
+    ) {
         let is_its = |reader: &&mut RingReader| reader.qp_num == completion.qp_num;
         if let Some(reader) = self.all.iter_mut().find(is_its) {
             reader.receiver.passed();
@@ -487,6 +513,9 @@ impl RingReaders {
             if is_long && is_new && completion.status == Status::Success {
                 reader.direct.open_pool(endpoint, pools);
             }
+        }
+        if !self.datagrams.is_empty() {
+            self.passed_datagrams(completion, endpoint, rings);
         }
     }
 
@@ -500,7 +529,7 @@ impl RingReaders {
         if is_light {
             ring.receiver.lighten(&DirectRing::of(&ring.ring));
         }
-        self.leads_to_shared |= ring.shared.is_some();
+        self.has_others |= ring.shared.is_some();
         self.all.try_push(ring).is_ok()
     }
 
@@ -509,7 +538,8 @@ impl RingReaders {
     pub(crate) fn fence(&mut self) {
         self.fenced = true;
         let fence = |light, reader: &RingReader| reader.receiver.fence(&DirectRing::of(&reader.ring)) | light;
-        if self.all.iter().fold(false, fence) {
+        let light = self.all.iter().fold(false, fence);
+        if self.datagrams.iter().fold(light, |light, reader| reader.fence() | light) {
             barrier::everywhere();
         }
     }
@@ -562,6 +592,7 @@ impl RingReaders {
         let waiting = |reader: &RingReader| {
             reader.receiver.waiting(&DirectRing::of(&reader.ring)) + reader.early.len() as u32
         };
-        self.all.iter().map(waiting).sum()
+        let datagrams = self.datagrams.iter().map(DatagramReader::count_waiting);
+        self.all.iter().map(waiting).chain(datagrams).sum()
     }
 }

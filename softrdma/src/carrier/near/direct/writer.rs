@@ -13,6 +13,7 @@ use crate::carrier::near::bytes::{self, Gathered};
 use crate::carrier::near::completion_order::CompletionOrder;
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::key_cache::KeyCache;
+use crate::carrier::near::peers::Remote;
 use crate::carrier::near::target::Target;
 use crate::carrier::outgoing::Outgoing;
 use crate::carrier::started::Sent;
@@ -516,8 +517,15 @@ fn send_prepared_long(writer: &mut RingWriter, endpoint: &Endpoint, pd: u32, sen
 /// completion comes in its turn.
 #[cold]
 pub(crate) fn wake(target: &Target, solicited: bool, order: &CompletionOrder<'_>) {
-    let Some(cq) = target.queues.map(|queues| queues.cq) else { return };
-    let host = &target.remote.host;
+    if let Some(queues) = target.queues {
+        wake_queue(&target.remote, queues.cq, solicited, order);
+    }
+}
+
+/// The same of who polls this completion queue.
+#[cold]
+pub(super) fn wake_queue(remote: &Remote, cq: u32, solicited: bool, order: &CompletionOrder<'_>) {
+    let host = &remote.host;
     for _ in 0..TRIES {
         let held = host.find([None, None, Some(Object::Cq(cq))]);
         let view = host.with(&held);
