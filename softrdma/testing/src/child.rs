@@ -11,11 +11,19 @@ pub fn begin(work: impl FnOnce() -> i32) -> libc::pid_t {
         unsafe {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             libc::alarm(300);
+            // What a test's own thread prints is kept for its end, which this process never comes to.
+            std::panic::set_hook(Box::new(|panic| eprint_unkept(&format!("{panic}\n"))));
             let status = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(99);
             libc::_exit(status);
         }
     }
     pid
+}
+
+/// Prints where nobody keeps it.
+fn eprint_unkept(text: &str) {
+    // SAFETY: a plain system call, with so many bytes.
+    unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
 }
 
 /// Runs `test` in a process of its own; how it ended, as `waitpid` says it.

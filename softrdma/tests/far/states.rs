@@ -108,7 +108,8 @@ fn a_drained_queue_pair_takes_another_way() {
         let [old, new] = [ADDRESSES[1], ELSEWHERE].map(|address| RawPeer::at(hosts, 1, address));
         let node = hosts[0].node();
         let end = node.end(QpType::Rc);
-        let attributes = hosts[0].attributes(0x4001);
+        // Nothing is sent again.
+        let attributes = Attributes { timeout: 0, ..hosts[0].attributes(0x4001) };
         bring_up(&end.qp, &attributes, QpState::Rts);
         end.send(1, 0, 8);
         let (head, _) = old.next();
