@@ -3,6 +3,7 @@
 mod direct;
 mod own;
 mod reader;
+mod take;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,7 +29,6 @@ use super::stuck::{BRIEFLY, acquire_with};
 use super::{Channel, Device, Error, EventQueue, LIMITS, MANY_DOMAINS, Result, busy};
 use crate::carrier::near::bytes;
 use crate::carrier::near::completion_order::OwnQueue;
-use crate::carrier::near::direct::{Before, RingReaders};
 use crate::carrier::near::entries::not_placed;
 use crate::carrier::near::number::place_of;
 use crate::carrier::near::permissions::{Permissions, Placement};
@@ -208,92 +208,6 @@ impl CompletionQueue {
             }
         }
         max - left
-    }
-
-    #[inline(always)]
-    fn take(&self, max: u32, waits: bool, take: &mut impl FnMut(&Completion)) -> (u32, After) {
-        let mut guard = self.reader();
-        let reader = &mut *guard;
-        let (mut taken, mut head, mut after) = (0, reader.head, After::NOTHING);
-        let mut first = reader.entries.first(head);
-        let mut has_message = !is_next(first, head) && reader.direct.may_have_message();
-        if !has_message && !is_next(first, head) {
-            let taken = self.take_own(&mut reader.own, max, take);
-            if taken == 0 {
-                return (0, reader.found_nothing(waits, &self.device.finders));
-            }
-            reader.found(&self.device.finders);
-            return (taken, After::NOTHING);
-        }
-        // Once around at most: whoever fills a queue with what cannot be true all the time keeps nobody here.
-        let mut rounds = reader.capacity;
-        loop {
-            let Reader { direct, own, own_first, capacity, .. } = reader;
-            // What stands in the queue does not keep messages waiting for ever.
-            has_message |= head.is_multiple_of(TURN) && direct.may_have_message();
-            let (mut count, endpoint) = (1, &self.device.endpoint);
-            let left = || max - taken;
-            if has_message
-                && direct.take_message(endpoint, &reader.entries, head, own, (left, &mut count), take)
-            {
-                taken += count;
-            } else if is_next(first, head)
-                && self.device.is_mine()
-                && (own.lets_pass(own_first) || self.comes_before(own, &reader.entries, head, *capacity))
-            {
-                let Some(words) = reader.entries.at(head) else { break };
-                let may_be_late = !direct.is_empty() && (first >> 40) as u8 >= WcOpcode::Recv as u8;
-                let before = if may_be_late {
-                    direct.take_before(&self.device.endpoint, words, own, take)
-                } else {
-                    Before::Nothing
-                };
-                match before {
-                    Before::Taken => taken += 1,
-                    Before::Waits => taken += self.take_own(own, 1, take),
-                    Before::Nothing => {
-                        // The next is seen for the first time.
-                        (head, *own_first) = (head.wrapping_add(1), None);
-                        // Words that cannot be true were written by somebody else than a peer's engine.
-                        if let Some((completion, mut leaves)) = self.read(first, words) {
-                            if may_be_late {
-                                let Device { endpoint, pools, rings, .. } = &*self.device;
-                                direct.passed(&completion, endpoint, (pools, rings));
-                                leaves = leaves.max(left_over(direct));
-                            }
-                            take(&completion);
-                            (taken, after) = (taken + 1, leaves);
-                        }
-                    }
-                }
-                if after != After::NOTHING {
-                    // Whoever sees to a queue pair that broke may need the queue.
-                    break;
-                }
-            } else {
-                let before = own.taken();
-                let count = self.take_own(own, 1, take);
-                // Where all that went were of queue pairs that ended, it is the turn of what waited for them.
-                if count == 0 && own.taken() == before {
-                    after = left_over(direct);
-                    break;
-                }
-                taken += count;
-            }
-            rounds = rounds.saturating_sub(1);
-            if taken == max || rounds == 0 {
-                break;
-            }
-            first = reader.entries.first(head);
-            has_message = !is_next(first, head) && reader.direct.may_have_message();
-        }
-        if head != reader.head {
-            reader.move_head(head);
-        } else if taken == 0 && after == After::NOTHING {
-            return (0, reader.found_nothing(waits, &self.device.finders));
-        }
-        reader.found(&self.device.finders);
-        (taken, after)
     }
 
     /// What a poll leaves to be done without the queue.
@@ -543,12 +457,6 @@ impl Drop for CompletionQueue {
         let _ = self.destroy();
         super::forget(&self.device.completion_queues, self.index, self);
     }
-}
-
-/// A queue pair with datagrams that wait for the general way.
-#[inline(always)]
-fn left_over(direct: &mut RingReaders) -> After {
-    if direct.is_empty() { After::NOTHING } else { direct.left_over().map_or(After::NOTHING, After::broken) }
 }
 
 /// Whether the first word of an entry says that it is there once so many were taken.

@@ -335,7 +335,8 @@ impl Receiver {
         self.tell(memory);
     }
 
-    /// The same, where others are looked for [behind it](Receiver::behind) before that is [told](Receiver::tell).
+    /// The same, where others are looked for [behind it](Receiver::behind) before that is
+    /// [told](Receiver::tell).
     #[inline(always)]
     pub fn pass(&mut self, memory: &impl Memory, datagram: &Datagram) {
         let (Messages { qp, slots, .. }, count) = (self.messages, datagram.end());

@@ -318,8 +318,8 @@ pub(crate) struct RingReaders {
     fenced: bool,
     /// The one to look at first.
     first: usize,
-    /// One of them leads, or led, into a shared receive queue, or there are some of datagrams.
-    has_others: bool,
+    /// One of them leads, or led, into a shared receive queue.
+    leads_to_shared: bool,
     /// Those of datagrams, and whose are looked at first.
     datagrams: Vec<DatagramReader>,
     next_datagram: usize,
@@ -330,18 +330,17 @@ pub(crate) struct RingReaders {
 impl RingReaders {
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.all.is_empty() && self.datagrams.is_empty()
+        self.all.is_empty()
     }
 
-    /// Whether there may be a message in a ring.
+    /// Whether there may be a message in a ring, `DATAGRAMS` included.
     #[inline(always)]
-    pub(crate) fn may_have_message(&self) -> bool {
-        self.all.iter().any(RingReader::is_there) || self.may_have_datagram()
+    pub(crate) fn may_have_message<const DATAGRAMS: bool>(&self) -> bool {
+        self.all.iter().any(RingReader::is_there) || DATAGRAMS && self.may_have_datagram()
     }
 
     /// Hands out the message whose turn it is when `head` completions of the shared queue were taken, which has
-    /// these entries; whether there was one. Of datagrams as many as there are, at most `most`: `count` is how
-    /// many, if not one.
+    /// these entries; whether there was one.
     #[inline(always)]
     pub(crate) fn take_message(
         &mut self,
@@ -349,12 +348,10 @@ impl RingReaders {
         entries: &Entries,
         head: u32,
         own: &OwnReader,
-        (most, count): (impl FnOnce() -> u32, &mut u32),
         take: &mut impl FnMut(&Completion),
     ) -> bool {
-        if self.has_others {
-            *count = self.take_from_either(endpoint, entries, (head, most()), own, take);
-            *count > 0
+        if self.leads_to_shared {
+            self.take_from_either(endpoint, entries, head, own, take)
         } else {
             self.take_from::<false>(endpoint, entries, head, own, take)
         }
@@ -365,27 +362,15 @@ impl RingReaders {
         &mut self,
         endpoint: &Endpoint,
         entries: &Entries,
-        (head, most): (u32, u32),
+        head: u32,
         own: &OwnReader,
         take: &mut impl FnMut(&Completion),
-    ) -> u32 {
-        // In turn, so that neither kind waits for ever.
-        let is_first = !self.after_datagram || self.all.is_empty();
-        let taken =
-            if is_first { self.take_datagrams(endpoint, entries, (head, most), own, take) } else { 0 };
-        self.after_datagram = taken > 0;
-        if taken > 0 {
-            return taken;
-        }
-        let is_taken = if self.all.get(self.first).is_some_and(|reader| reader.shared.is_some()) {
+    ) -> bool {
+        if self.all.get(self.first).is_some_and(|reader| reader.shared.is_some()) {
             self.take_from::<true>(endpoint, entries, head, own, take)
         } else {
             self.take_from::<false>(endpoint, entries, head, own, take)
-        };
-        if is_taken || is_first {
-            return is_taken.into();
         }
-        self.take_datagrams(endpoint, entries, (head, most), own, take)
     }
 
     /// The same, where the ring to look at first leads into a shared receive queue or not.
@@ -529,7 +514,7 @@ impl RingReaders {
         if is_light {
             ring.receiver.lighten(&DirectRing::of(&ring.ring));
         }
-        self.has_others |= ring.shared.is_some();
+        self.leads_to_shared |= ring.shared.is_some();
         self.all.try_push(ring).is_ok()
     }
 

@@ -18,10 +18,43 @@ impl RingReaders {
         self.datagrams.iter().any(DatagramReader::is_there)
     }
 
-    /// Hands out datagrams, at most so many, where no completion of the shared queue waits, of which `head` were
-    /// taken; how many there were.
-    #[inline(never)]
-    pub(super) fn take_datagrams(
+    /// Whether datagrams may come by rings.
+    #[inline(always)]
+    pub(crate) fn has_datagrams(&self) -> bool {
+        !self.datagrams.is_empty()
+    }
+
+    /// As [`RingReaders::take_message`], or datagrams, at most so many, in turn, so that neither kind waits for
+    /// ever; how many there were.
+    #[inline(always)]
+    pub(crate) fn take_beside_datagrams(
+        &mut self,
+        endpoint: &Endpoint,
+        entries: &Entries,
+        (head, most): (u32, u32),
+        own: &OwnReader,
+        take: &mut impl FnMut(&Completion),
+    ) -> u32 {
+        let is_first = !self.after_datagram || self.all.is_empty();
+        self.after_datagram = false;
+        for is_turn in [is_first, !is_first] {
+            let taken = if is_turn {
+                self.take_datagrams(endpoint, entries, (head, most), own, take)
+            } else {
+                self.take_message(endpoint, entries, head, own, take).into()
+            };
+            if taken > 0 {
+                self.after_datagram = is_turn;
+                return taken;
+            }
+        }
+        0
+    }
+
+    /// Hands out datagrams, at most so many, where no completion of the shared queue waits, of which `head`
+    /// were taken; how many there were.
+    #[inline(always)]
+    fn take_datagrams(
         &mut self,
         endpoint: &Endpoint,
         entries: &Entries,
@@ -49,7 +82,6 @@ impl RingReaders {
         if self.datagrams.len() >= MOST {
             return false;
         }
-        self.has_others = true;
         self.datagrams.try_push(reader).is_ok()
     }
 

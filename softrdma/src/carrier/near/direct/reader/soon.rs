@@ -22,7 +22,7 @@ impl RingReaders {
     /// Whether memory is known that messages most likely go to soon.
     #[inline(always)]
     pub(crate) fn foresees(&self) -> bool {
-        self.has_others && self.all.iter().any(|reader| reader.soon.is_some())
+        self.leads_to_shared && self.all.iter().any(|reader| reader.soon.is_some())
     }
 
     /// Fetches that memory into the cache.
