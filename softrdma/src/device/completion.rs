@@ -12,6 +12,7 @@ use ironverbs_os::growth::{TryPush, try_arc};
 use ironverbs_os::processors;
 use queue_lock::{QueueGuard, QueueLock};
 
+use crate::carrier::near::direct::Settled;
 use crate::queues::completion::{Arm, HEAD_WORDS, remove, wants};
 use crate::queues::shared::{Memory as _, Object, Word, slot};
 use crate::queues::transaction::LockError;
@@ -24,7 +25,6 @@ use crate::shm::memory::Memory;
 use crate::shm::objects::{Host, Shape};
 
 use super::comp_counter::Receives;
-use super::qp::datagrams::Settled;
 use super::stuck::{BRIEFLY, acquire_with};
 use super::{Channel, Device, Error, EventQueue, LIMITS, MANY_DOMAINS, Result, busy};
 use crate::carrier::near::bytes;

@@ -14,10 +14,10 @@ use std::time::Duration;
 use ironverbs_os::fork::in_time;
 use ironverbs_os::growth::{TryPush, small_arc};
 
+use crate::carrier::near::direct::Settled;
 use crate::rules::requester::Work;
 
 use super::qp::NOT_LISTED;
-use super::qp::datagrams::Settled;
 use super::stuck::BRIEFLY;
 use super::{Device, QueuePair};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::carrier::near::at_target::{AtTarget, MoveBytes, Place};
 use crate::carrier::near::bytes;
 use crate::carrier::near::completion_order::CompletionOrder;
-use crate::carrier::near::direct::{DATAGRAM_WORDS, DatagramReader, Datagrams, Waiting};
+use crate::carrier::near::direct::{DATAGRAM_WORDS, DatagramReader, Datagrams, Settled, Waiting};
 use crate::carrier::near::target::Target;
 use crate::device::CompletionQueue;
 use crate::queues::respond::{MoveError, Payload};
@@ -22,17 +22,6 @@ use super::QueuePair;
 const MOST: u32 = 512;
 /// How often the queue pair is looked at anew whose queues were moved just then.
 const TRIES: u32 = 3;
-
-/// What became of datagrams that waited in rings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::device) enum Settled {
-    /// There were none.
-    Nothing,
-    /// They came, or nobody was to have them.
-    All,
-    /// Some wait still.
-    Left,
-}
 
 impl QueuePair {
     /// Offers rings to senders of datagrams, where that is possible. Behind the queue pair's lock.

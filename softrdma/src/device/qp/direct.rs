@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use queue_lock::QueueLock;
 
 use crate::carrier::near::attributes::Place;
+use crate::carrier::near::direct::Settled;
 use crate::carrier::near::direct::{Direct, RingReader};
 use crate::device::Rejected;
 use crate::device::receive::ReceiveRing;
@@ -14,7 +15,6 @@ use crate::rules::receive::Sge;
 use crate::rules::verbs::QpType;
 
 use super::QueuePair;
-use super::datagrams::Settled;
 
 /// How often the requests that are taken are counted where a peer stores meanwhile how many are. Once it has,
 /// that is all of them.

@@ -190,6 +190,17 @@ pub(crate) struct Waiting {
     pub(crate) words: [u64; WORDS],
 }
 
+/// What became of datagrams that waited in rings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Settled {
+    /// There were none.
+    Nothing,
+    /// They came, or nobody was to have them.
+    All,
+    /// Some wait still.
+    Left,
+}
+
 /// The rings of a queue pair that datagrams are taken from. See the module.
 #[derive(Debug)]
 pub(crate) struct DatagramReader {

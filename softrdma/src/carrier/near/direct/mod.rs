@@ -43,7 +43,7 @@ use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::key_cache::KeyCache;
 
 pub(crate) use datagram_writer::DatagramWriters;
-pub(crate) use datagrams::{DatagramReader, Datagrams, WORDS as DATAGRAM_WORDS, Waiting};
+pub(crate) use datagrams::{DatagramReader, Datagrams, Settled, WORDS as DATAGRAM_WORDS, Waiting};
 use pools::Pool;
 pub(crate) use pools::Pools;
 pub(crate) use reader::{Before, RingReader, RingReaders};
