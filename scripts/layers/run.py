@@ -234,7 +234,10 @@ class Run:
         rows = [self.results[name].row(name) for name in self.layers if name in self.results]
         rows += [f"{name:18} not run: {why}" for name, why in self.not_run.items()]
         for name, result in self.first.items():
-            then = "passed alone" if self.results[name].failed == 0 else "failed alone, too"
+            if self.results[name] is result:
+                then = "did not run again"
+            else:
+                then = "passed alone" if self.results[name].failed == 0 else "failed alone, too"
             rows.append(f"finding: {name} failed at first ({result.passed} passed, {result.failed} failed) and {then}")
         passed = sum(result.passed for result in self.results.values())
         # Where nothing else failed, what could not run has.
