@@ -1,5 +1,5 @@
-//! Datagrams (UD; IBA vol. 1 §9.8.3): a packet each, which nobody answers, and the header of IP that a receiver
-//! finds before the payload (annex A17).
+//! Datagrams (UD; IBA vol. 1 §9.8.3): a packet each, which nobody answers, and the header of IP that a
+//! receiver finds before the payload (annex A17).
 
 use std::net::Ipv6Addr;
 
