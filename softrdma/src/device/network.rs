@@ -4,6 +4,8 @@
 //! While programs poll, polls take what arrives, and the thread sleeps. One takes packets at a time, so that
 //! none overtakes another.
 
+mod thread;
+
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -15,28 +17,17 @@ use super::{Device, QueuePair};
 use crate::carrier::far::addresses::Addresses;
 use crate::carrier::far::datagram::Arrived;
 use crate::carrier::far::network::{Looked, Missing, Network};
-use crate::carrier::far::port::socket::Socket;
 use crate::carrier::near::number::place_of;
 use crate::wire::opcode::Transport;
 
 /// Queue pairs that packets of one look came for, at most, before what follows is seen to.
 const TOUCHED: usize = 16;
-/// So many looks during a nap of the thread mean that a program polls all the time.
-const OFTEN: u64 = 16;
-/// Who looked last within so many nanoseconds would have looked again soon.
-const LATELY: u64 = 4000;
+/// Looks of a program that follow each other within so many nanoseconds are of one that polls all the time.
+const SOON: u64 = 4000;
 /// Looks at most that take all that has come before an answer counts as missing: a socket holds less.
 const FIRST: u32 = 1000;
-/// So many times in a row the thread must have been of no use before it leaves all to a program that polls.
-const VAIN: u32 = 16;
-/// How long the thread runs at a time where others want its processor, in nanoseconds: as little as may be.
-const TURN: u64 = 100_000;
 /// One look of so many sees to queue pairs whose time has come.
 const DUE: u64 = 8;
-/// How long the thread sleeps while one does, in milliseconds.
-const NAP: i32 = 1;
-/// How long it sleeps where nothing comes: so long it may take it to end.
-const SLEEP: i32 = 100;
 
 /// See the module.
 #[derive(Debug)]
@@ -44,10 +35,12 @@ pub(super) struct Net {
     network: Network,
     /// Looks of programs that poll.
     looks: AtomicU64,
-    /// Packets that came.
-    packets: AtomicU64,
     /// What had come at this time of the device's clock was taken.
     taken: AtomicU64,
+    /// When a program that polls looked last, and for how long such have polled: looks that soon follow each
+    /// other count as one. What two write at a time may be lost.
+    looked: AtomicU64,
+    polled: AtomicU64,
     /// Queue pairs whose acknowledgements wait for the program.
     later: Later,
     /// Queue pairs that have answers left. They keep the device, so it does not keep them: without the thread
@@ -73,8 +66,9 @@ impl Net {
         Ok(Self {
             network,
             looks: 0.into(),
-            packets: 0.into(),
             taken: 0.into(),
+            looked: 0.into(),
+            polled: 0.into(),
             connections: 0.into(),
             addresses: Addresses::new().map_err(|_| Missing::NoMemory)?,
             violations: Violations::default(),
@@ -93,11 +87,18 @@ impl Net {
         let _ = pending.try_push(Arc::downgrade(qp));
     }
 
+    /// A program that polls looked at this time.
+    fn note_look(&self, now: u64) {
+        let since = now.saturating_sub(self.looked.load(Ordering::Relaxed));
+        self.looked.store(now, Ordering::Relaxed);
+        self.polled.store(self.polled.load(Ordering::Relaxed) + since.min(SOON), Ordering::Relaxed);
+    }
+
     /// Begins to take packets also where nobody polls.
     pub(super) fn start(&self, device: Weak<Device>) {
         let ends = self.ends.clone();
         // Without a thread, they are taken when the program polls.
-        let _ = ironverbs_os::thread::start(c"ironverbs-net", move || run(&device, &ends));
+        let _ = ironverbs_os::thread::start(c"ironverbs-net", move || thread::run(&device, &ends));
     }
 }
 
@@ -198,7 +199,9 @@ impl Device {
     pub(super) fn take_packets_first(&self) {
         if let Some(net) = self.net.as_ref().filter(|_| self.is_mine()) {
             for _ in 0..FIRST {
-                if self.take_packets(net, None).is_all {
+                // Who takes them just now sees to what that leaves.
+                let looked = self.take_packets(net, None);
+                if looked.is_all || looked.by_another {
                     break;
                 }
             }
@@ -221,7 +224,10 @@ impl Device {
             pending.iter().filter_map(Weak::upgrade).for_each(|qp| touched.add(net, qp, later));
         }
         let (began, mut packets) = (self.now(), 0);
-        let received = net.network.receive(|arrived| {
+        if later.is_some() {
+            net.note_look(began);
+        }
+        let mut looked = net.network.receive(|arrived| {
             packets += 1;
             if arrived.flow.is_to_group() {
                 return self.group_datagram_arrived(arrived);
@@ -237,64 +243,15 @@ impl Device {
                 qp.datagram_arrived(arrived);
             }
         });
-        // Who takes them just now says itself what that left.
-        let mut looked = received.unwrap_or(Looked { more: false, is_all: true });
-        if received.is_some() && looked.is_all {
+        if looked.is_all {
             net.taken.fetch_max(began, Ordering::Relaxed);
         }
-        if packets > 0 {
-            net.packets.fetch_add(packets, Ordering::Relaxed);
+        if later.is_some() && packets > 0 {
+            // Who answers others has nothing in its completion queues.
+            self.finders.note();
         }
         touched.settle(net, later);
         looked.more |= net.is_pending.load(Ordering::Relaxed);
         looked
     }
-}
-
-/// The thread.
-fn run(device: &Weak<Device>, ends: &AtomicBool) {
-    ironverbs_os::thread::ask_for_short_turns(TURN);
-    let (mut seen, mut vain) = (0, VAIN);
-    loop {
-        let Some(device) = device.upgrade() else { return };
-        let Some(net) = &device.net else { return };
-        if ends.load(Ordering::Acquire) {
-            return;
-        }
-        // What the program did not destroy keeps the device and its sockets though the process has left: then
-        // others still come by it to theirs, and nothing that arrives is its own.
-        let has_left = !device.is_mine();
-        net.later.look_after(false);
-        let (packets, before) = (net.packets.load(Ordering::Relaxed), device.taken_at());
-        let more = !has_left && device.take_packets(net, None).more;
-        // Who waits for what is written to its memory does not poll for it, whatever it does between.
-        let is_wanted = packets != net.packets.load(Ordering::Relaxed) && device.now() > before + LATELY;
-        vain = if is_wanted { 0 } else { vain.saturating_add(1) };
-        let port = net.network.port();
-        // Where that cannot be, later.
-        let door = if port.admit() { port.door() } else { -1 };
-        let looks = net.looks.load(Ordering::Relaxed);
-        // One that waits for events polls a few times for each.
-        let is_polled = looks.wrapping_sub(std::mem::replace(&mut seen, looks)) >= OFTEN && vain >= VAIN;
-        let fds = [door, port.own().raw(), port.groups().map_or(-1, Socket::raw)];
-        net.later.look_after(is_polled && !has_left);
-        drop(device);
-        match (is_polled, more) {
-            _ if has_left => wait(&fds[..1], SLEEP),
-            // Who polls takes what comes.
-            (true, _) => wait(&fds[..1], NAP),
-            (false, true) => {}
-            (false, false) => wait(&fds, SLEEP),
-        }
-    }
-}
-
-/// Sleeps until one of these is readable, or so many milliseconds have passed.
-fn wait(fds: &[i32], milliseconds: i32) {
-    let mut polled = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; 3];
-    for (polled, fd) in polled.iter_mut().zip(fds) {
-        polled.fd = *fd;
-    }
-    // SAFETY: the array lives across the call, for as many as it has.
-    unsafe { libc::poll(polled.as_mut_ptr(), fds.len() as libc::nfds_t, milliseconds) };
 }

@@ -114,19 +114,19 @@ impl Network {
         }
     }
 
-    /// Tells the packets that have come, and what that leaves. `None` where another thread does so just now.
-    /// Those that are damaged are dropped.
-    pub(crate) fn receive(&self, mut tell: impl FnMut(&Arrived<'_>)) -> Option<Looked> {
+    /// Tells the packets that have come, and what that leaves, unless another thread does so just now. Those
+    /// that are damaged are dropped.
+    pub(crate) fn receive(&self, mut tell: impl FnMut(&Arrived<'_>)) -> Looked {
         let mut inbox = match self.inbox.try_lock() {
             Ok(inbox) => inbox,
             Err(TryLockError::Poisoned(inbox)) => inbox.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
+            Err(TryLockError::WouldBlock) => return Looked { by_another: true, ..Looked::NONE },
         };
         let own = take(&mut inbox, self.port.own(), &mut tell);
-        let Some(groups) = self.port.groups() else { return Some(own) };
+        let Some(groups) = self.port.groups() else { return own };
         // No answer comes there that may be missed.
         let more = take(&mut inbox, groups, &mut tell).more;
-        Some(Looked { more: own.more | more, ..own })
+        Looked { more: own.more | more, ..own }
     }
 }
 
@@ -139,12 +139,12 @@ fn take(inbox: &mut Inbox, socket: &Socket, tell: &mut impl FnMut(&Arrived<'_>))
             }
         });
         // Where the socket gives an error nothing has come: it is asked again with the next look.
-        let Ok(received) = received else { return Looked { more: false, is_all: true } };
+        let Ok(received) = received else { return Looked { is_all: true, ..Looked::NONE } };
         if !received.more {
-            return Looked { more: false, is_all: !received.may_be_more };
+            return Looked { is_all: !received.may_be_more, ..Looked::NONE };
         }
     }
-    Looked { more: true, is_all: false }
+    Looked { more: true, ..Looked::NONE }
 }
 
 /// The packet in a UDP payload, where it is whole, between which addresses it goes, and its identification.
@@ -164,10 +164,16 @@ fn wire_flow(source: Ipv6Addr, source_port: u16, destination: Ipv6Addr) -> Optio
 /// What a look at the socket leaves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Looked {
+    /// Another thread takes what there is just now, so this look was none.
+    pub(crate) by_another: bool,
     /// There may be more, of which it is worth asking at once.
     pub(crate) more: bool,
     /// All is taken that was there.
     pub(crate) is_all: bool,
+}
+
+impl Looked {
+    const NONE: Self = Self { by_another: false, more: false, is_all: false };
 }
 
 /// See [`Network::burst`].
