@@ -160,6 +160,16 @@ impl Manager {
         (id.connection.link == Some(link)).then_some(id.connection.local_comm_id)
     }
 
+    /// The channel of an id.
+    pub fn file(&self, number: u32) -> Option<File> {
+        self.ids.get(&number).map(|id| id.file)
+    }
+
+    /// The channel that a link belongs to.
+    pub fn channel(&self, link: Link) -> Option<File> {
+        Some(self.ids.get(self.links.get(&link)?)?.file)
+    }
+
     /// The device is opened.
     pub fn open(&mut self) -> File {
         self.files_opened += 1;

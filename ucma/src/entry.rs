@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::device::{Device, Outcome};
-use crate::memory;
 use crate::shim::{self, Shim};
 use crate::sides::Rule;
+use crate::{memory, network};
 
 /// `IRONVERBS_UCMA_WAIT`.
 const WAIT: isize = 4096;
@@ -69,6 +69,13 @@ fn device() -> &'static Mutex<Device> {
 fn with<R>(after_panic: R, body: impl FnOnce(&mut Device) -> R) -> R {
     let body = AssertUnwindSafe(|| body(&mut device().lock().unwrap_or_else(PoisonError::into_inner)));
     catch_unwind(body).unwrap_or(after_panic)
+}
+
+/// What the thread does that takes messages of other hosts, until the process is not on the network any more.
+pub fn look_at_network() {
+    while let Some(waits) = with(None, Device::look_at_network) {
+        network::wait(&waits);
+    }
 }
 
 /// # Safety
@@ -132,7 +139,7 @@ extern "C" fn ending() {
     let device = DEVICE.load(Ordering::Acquire);
     // SAFETY: it is null or came from a box that is never freed.
     if let Some(device) = unsafe { device.as_ref() }
-        && let Ok(device) = device.try_lock()
+        && let Ok(mut device) = device.try_lock()
     {
         let _ = catch_unwind(AssertUnwindSafe(|| device.end()));
     }

@@ -52,6 +52,8 @@ pub(super) struct Exchange {
     /// When nobody asks any more for what was said.
     pub forgotten: Option<Duration>,
     pub asked: Option<Repeated>,
+    /// The last word of it, where the process ends now.
+    pub farewell: Option<Message>,
     transaction: u64,
     patience: Patience,
     ca_guid: [u8; 8],
@@ -100,6 +102,7 @@ impl Exchange {
             is_open: true,
             forgotten: None,
             asked: None,
+            farewell: None,
             transaction: mad.transaction,
             patience,
             ca_guid,
@@ -319,7 +322,7 @@ impl Exchange {
     }
 
     /// What the other side is told where the process ends now.
-    pub fn farewell(&self) -> Option<Message> {
+    pub fn last_word(&self) -> Option<Message> {
         let (local_comm_id, remote_comm_id) = self.numbers();
         let rej = |refused, reason, ca_guid| {
             let private_data = [0; 148];

@@ -6,12 +6,12 @@
 //! | `exchange` | the messages of one connection |
 //! | `repeat` | when a message is sent again, and how long |
 //!
-//! A network loses, doubles and delays packets. What asks for an answer is repeated until that comes, what comes
-//! again is answered as before, and of several that say the same the manager hears once. It has no clock and no
-//! I/O: messages, links and times go in, and [`Exchanges::next_output`] comes out.
+//! A network loses, doubles and delays packets. What asks for an answer is repeated until that comes, what
+//! comes again is answered as before, and of several that say the same the manager hears once. It has no clock
+//! and no I/O: messages, links and times go in, and [`Exchanges::next_output`] comes out.
 //!
-//! Nothing that comes is believed but what its packet's addresses say: a message counts only where it comes from
-//! the host to which the connection leads, and names the numbers of both sides, as far as they were told.
+//! Nothing that comes is believed but what its packet's addresses say: a message counts only where it comes
+//! from the host to which the connection leads, and names the numbers of both sides, as far as they were told.
 
 mod exchange;
 mod repeat;
@@ -21,7 +21,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use crate::address::Gid;
+use crate::address::{Gid, PortSpace, gid_of};
 use crate::requests::refusal;
 use crate::wire::{self, Body, Drep, IpHeader, Mad, Req, reason, status};
 use crate::world::{Link, Message};
@@ -104,24 +104,25 @@ pub enum Arrived {
 /// Whom a message is for. `None` of what is no message, or one of nobody: a request that says of itself that it
 /// is from, or to, another address than its packet.
 pub fn addressee(peer: &Peer, bytes: &[u8]) -> Option<Addressee> {
-    let of = |private_data: &[u8]| {
-        let header = IpHeader::read(private_data);
+    let of = |service: u64, private_data: &[u8]| {
+        // Of native addresses there is none, as the port space says.
+        let is_native = PortSpace::of_service(service).is_none_or(|space| space == PortSpace::Ib);
+        let header = IpHeader::read(private_data).filter(|_| !is_native);
         let fits = |header: &IpHeader| {
-            let gid = crate::address::gid_of;
-            (gid(header.source), gid(header.destination)) == (peer.address, peer.own)
+            (gid_of(header.source), gid_of(header.destination)) == (peer.address, peer.own)
         };
         header.as_ref().is_none_or(fits).then_some(header)
     };
     Some(match wire::decode(bytes).ok()?.body {
-        Body::Req(req) if is_between(&req, peer) => {
-            // Of native addresses there is none, and then the port space says so.
-            let is_native = crate::address::PortSpace::of_service(req.service)
-                .is_none_or(|space| space == crate::address::PortSpace::Ib);
-            let header = if is_native { None } else { of(&req.private_data)? };
-            Addressee::Listener { service: req.service, header }
+        Body::Req(req) if !is_between(&req, peer) => return None,
+        Body::Req(req) => {
+            let service = req.service;
+            Addressee::Listener { service, header: of(service, &req.private_data)? }
         }
-        Body::Req(_) => return None,
-        Body::SidrReq(req) => Addressee::Listener { service: req.service, header: of(&req.private_data)? },
+        Body::SidrReq(req) => {
+            let service = req.service;
+            Addressee::Listener { service, header: of(service, &req.private_data)? }
+        }
         Body::Mra(m) => Addressee::Connection(m.remote_comm_id),
         Body::Rej(m) => Addressee::Connection(m.remote_comm_id),
         Body::Rep(m) => Addressee::Connection(m.remote_comm_id),
@@ -328,8 +329,10 @@ impl Exchanges {
     }
 
     /// What is to be sent where the process ends now, and to whom.
-    pub fn farewells(&self) -> impl Iterator<Item = (Peer, Message)> {
-        self.all.values().filter_map(|exchange| Some((exchange.peer, exchange.farewell()?)))
+    ///
+    /// Asks for no memory.
+    pub fn farewells(&self) -> impl Iterator<Item = (&Peer, &Message)> {
+        self.all.values().filter_map(|exchange| Some((&exchange.peer, exchange.farewell.as_ref()?)))
     }
 
     /// Takes one out, to be changed and [put](Self::put) back, or [forgotten](Self::forget).
@@ -341,8 +344,9 @@ impl Exchanges {
         Some(exchange)
     }
 
-    fn put(&mut self, exchange: Exchange) {
+    fn put(&mut self, mut exchange: Exchange) {
         let link = exchange.link;
+        exchange.farewell = exchange.last_word();
         if let Some(at) = exchange.due() {
             self.due.insert((at, link));
         }

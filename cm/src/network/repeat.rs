@@ -24,8 +24,8 @@ fn time(code: u8) -> Duration {
 }
 
 impl Patience {
-    /// Of the side that sends a request, as the kernel's: `remote_response_timeout` and twice the life time of a
-    /// packet.
+    /// Of the side that sends a request, as the kernel's: `remote_response_timeout` and twice the life time of
+    /// a packet.
     pub fn of_sender(req: &Req) -> Patience {
         let wait = time(req.remote_response_timeout) + 2 * time(req.ack_timeout.saturating_sub(1));
         Patience { wait, retries: req.max_retries }

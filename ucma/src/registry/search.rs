@@ -20,6 +20,18 @@ pub struct Found {
     socket: u64,
 }
 
+impl Found {
+    /// Whose it is.
+    pub fn owner(&self) -> u64 {
+        self.owner
+    }
+
+    /// The name of the socket.
+    pub fn socket(&self) -> u64 {
+        self.socket
+    }
+}
+
 /// What was found at a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Search {
