@@ -4,7 +4,8 @@ use core::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, TryLockError};
+use std::time::Duration;
 
 use crate::device::{Device, Outcome};
 use crate::shim::{self, Shim};
@@ -13,6 +14,10 @@ use crate::{memory, network};
 
 /// `IRONVERBS_UCMA_WAIT`.
 const WAIT: isize = 4096;
+
+/// How often, and how long in between, the device is asked for where the process ends.
+const ATTEMPTS: u32 = 100;
+const PAUSE: Duration = Duration::from_micros(200);
 
 /// `struct ironverbs_ucma`.
 #[repr(C)]
@@ -138,9 +143,16 @@ extern "C" fn forked() {
 extern "C" fn ending() {
     let device = DEVICE.load(Ordering::Acquire);
     // SAFETY: it is null or came from a box that is never freed.
-    if let Some(device) = unsafe { device.as_ref() }
-        && let Ok(mut device) = device.try_lock()
-    {
-        let _ = catch_unwind(AssertUnwindSafe(|| device.end()));
+    let Some(device) = (unsafe { device.as_ref() }) else { return };
+    // A thread may have it for a moment, or this one, which a signal interrupted.
+    for _ in 0..ATTEMPTS {
+        match device.try_lock() {
+            Ok(mut device) => {
+                let _ = catch_unwind(AssertUnwindSafe(|| device.end()));
+                return;
+            }
+            Err(TryLockError::Poisoned(_)) => return,
+            Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
+        }
     }
 }

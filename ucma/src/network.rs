@@ -8,6 +8,7 @@ use std::net::Ipv6Addr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
+use ironverbs_cm::address::Address;
 use ironverbs_cm::network::{Exchanges, Output, Peer};
 use ironverbs_cm::world::Message;
 use nix::unistd::{read, write};
@@ -21,6 +22,9 @@ use crate::sys::{self, made};
 const ATTEMPTS: u32 = 100;
 /// Messages that one look takes at most.
 const AT_ONCE: usize = 256;
+/// Requests at most that wait for who may be about to listen, and when they are looked at again.
+const MOST_HELD: usize = 16;
+const LISTENS_SOON: Duration = Duration::from_millis(5);
 
 /// See the module.
 #[derive(Debug)]
@@ -33,10 +37,23 @@ pub struct Network {
     letters: Mailbox,
     /// The same for requests to this process, by its number in the folder.
     requests: Option<(u64, Mailbox)>,
+    /// Requests for which somebody may be about to listen.
+    held: Vec<Held>,
     /// Wakes the thread.
     wake: Kept,
     /// Until when it sleeps.
     sleeps_until: Option<Duration>,
+}
+
+/// A request that waits for who may be about to listen.
+#[derive(Debug)]
+struct Held {
+    came: Came,
+    service: u64,
+    to: Address,
+    until: Duration,
+    /// It is looked at just now.
+    is_out: bool,
 }
 
 /// What the thread waits for.
@@ -49,7 +66,7 @@ pub struct Waits {
 }
 
 /// A message that came.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Came {
     /// Between which addresses.
     pub peer: Peer,
@@ -77,6 +94,7 @@ impl Network {
             process,
             letters,
             requests: None,
+            held: Vec::new(),
             wake: Kept::new(wake)?,
             sleeps_until: None,
         })
@@ -109,6 +127,29 @@ impl Network {
                 other => return Some(other),
             }
         }
+    }
+
+    /// Keeps a request for this long at most, while somebody may be about to listen; whether it is kept.
+    pub fn hold(&mut self, came: &Came, service: u64, to: &Address, time: Duration) -> bool {
+        let now = sys::now();
+        let is_same = |held: &&mut Held| (held.came.peer, &held.came.mad) == (came.peer, &came.mad);
+        if let Some(held) = self.held.iter_mut().find(is_same) {
+            held.is_out = now >= held.until;
+            return !held.is_out;
+        }
+        if self.held.len() == MOST_HELD {
+            return false;
+        }
+        let (came, to, until) = (came.clone(), *to, now + time);
+        self.held.push(Held { came, service, to, until, is_out: false });
+        true
+    }
+
+    /// The requests that are kept, to be looked at again. Those that are not kept anew after that are
+    /// forgotten.
+    pub fn held_requests(&mut self) -> Vec<(Came, u64, Address)> {
+        self.held.iter_mut().for_each(|held| held.is_out = true);
+        self.held.iter().map(|held| (held.came.clone(), held.service, held.to)).collect()
     }
 
     /// Says the last word of each connection. Asks for no memory.
@@ -147,7 +188,10 @@ impl Network {
         let [common, door] = self.management.descriptors();
         let requests = self.requests.as_ref().map_or(-1, |(_, mailbox)| mailbox.fd());
         let common = if takes_from_port { common } else { -1 };
-        self.sleeps_until = if more { Some(Duration::ZERO) } else { self.exchanges.next_due() };
+        self.held.retain(|held| !held.is_out);
+        let soon = (!self.held.is_empty()).then(|| sys::now() + LISTENS_SOON);
+        let due = self.exchanges.next_due().into_iter().chain(soon).min();
+        self.sleeps_until = if more { Some(Duration::ZERO) } else { due };
         let fds = [common, door, self.letters.fd(), requests, self.wake.as_raw_fd()];
         Waits { fds, until: self.sleeps_until }
     }

@@ -117,6 +117,11 @@ impl Exchange {
         asked.into_iter().chain(self.forgotten).min()
     }
 
+    /// Whether a request came of which the other side may not know the number here.
+    pub fn is_new(&self) -> bool {
+        matches!(self.stage, Stage::Asked | Stage::Offers)
+    }
+
     /// Whether a message that names both numbers, or does not know the one there, is of this connection.
     pub fn is_named(&self, theirs: u32) -> bool {
         self.remote.is_none_or(|remote| remote == theirs)

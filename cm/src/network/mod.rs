@@ -251,7 +251,10 @@ impl Exchanges {
             Body::Req(_) => return Arrived::Taken,
             Body::Mra(m) => self.named(m.remote_comm_id, Some(m.local_comm_id).filter(|id| *id != 0)),
             Body::Rej(m) if m.remote_comm_id == 0 => {
-                self.askers.get(&(peer.address, m.local_comm_id, false)).copied()
+                // Of who gives up before he has heard of a number here.
+                let asked = self.askers.get(&(peer.address, m.local_comm_id, false)).copied();
+                let is_new = |link: &Link| self.all.get(link).is_some_and(Exchange::is_new);
+                asked.filter(is_new)
             }
             Body::Rej(m) => self.named(m.remote_comm_id, Some(m.local_comm_id).filter(|id| *id != 0)),
             // What names another connection now is no answer to this one.

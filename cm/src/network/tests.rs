@@ -254,6 +254,8 @@ fn a_request_that_was_dropped_may_come_again() {
 fn who_gives_up_before_he_has_a_number_is_heard() {
     let mut exchanges = asked();
     assert_eq!(arrive(&mut exchanges, &rej(22, 0)), [told(rej(22, 0))]);
+    // Later he has.
+    assert_eq!(arrive(&mut established(false), &rej(22, 0)), []);
 }
 
 #[test]

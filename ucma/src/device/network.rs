@@ -6,7 +6,7 @@ use ironverbs_cm::File;
 use ironverbs_cm::address::Address;
 use ironverbs_cm::network::{Addressee, Arrived, Output, addressee, agree, refuse};
 
-use super::Device;
+use super::{Device, UNTIL_LISTENING};
 use crate::mail::To;
 use crate::net::Sought;
 use crate::network::{Came, Waits};
@@ -25,6 +25,10 @@ impl Device {
         let (came, more) = self.net.network.as_mut()?.take(takes);
         for came in came {
             self.arrived(&came);
+            self.act(None);
+        }
+        for (came, service, to) in self.net.network.as_mut()?.held_requests() {
+            self.requested(&came, service, &to);
             self.act(None);
         }
         if let Some(network) = &mut self.net.network {
@@ -80,6 +84,8 @@ impl Device {
                 return;
             }
             Sought::Nobody(known) => refuse(&came.mad[..], known),
+            Sought::Soon if network.hold(came, service, to, UNTIL_LISTENING) => return,
+            Sought::Soon => refuse(&came.mad[..], false),
             // It comes again.
             Sought::Unclear => return,
         };

@@ -23,6 +23,8 @@ pub enum Sought {
     There(u64, u64),
     /// Nobody at the address; perhaps at another one of the port.
     Nobody(bool),
+    /// Nobody, but somebody may be about to.
+    Soon,
     /// It cannot be found out now.
     Unclear,
 }
@@ -136,17 +138,18 @@ impl Net {
         if self.channels.is_empty() || self.meeting().is_err() {
             return Sought::Unclear;
         }
-        let (Some((folder, registry)), Some(table)) = (&self.meeting, &self.table) else {
+        let (Some((_, registry)), Some(table)) = (&self.meeting, &self.table) else {
             return Sought::Unclear;
         };
         let near = |own: &Address| table.on_one_interface(own, to);
-        match registry.find(folder, service, to, false, &near) {
+        match registry.find_for_others(service, to, &near) {
             Ok(Search::Listener(found)) if found.owner() == registry.owner() => {
                 self.listener(found.socket()).map_or(Sought::Unclear, Sought::Here)
             }
             Ok(Search::Listener(found)) => Sought::There(found.owner(), found.socket()),
             Ok(Search::OtherAddress) => Sought::Nobody(true),
-            Ok(Search::Nobody | Search::Soon) => Sought::Nobody(false),
+            Ok(Search::Nobody) => Sought::Nobody(false),
+            Ok(Search::Soon) => Sought::Soon,
             Err(_) => Sought::Unclear,
         }
     }
