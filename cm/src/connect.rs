@@ -179,8 +179,15 @@ impl Manager {
     }
 
     pub(crate) fn next_comm_id(&mut self) -> u32 {
-        self.comm_ids = self.comm_ids.wrapping_add(1);
-        self.comm_ids
+        loop {
+            self.comm_ids = self.comm_ids.wrapping_add(1);
+            let number = self.names.map_or(self.comm_ids, |names| names.of(self.comm_ids));
+            // Those with names come again soon.
+            let comes_again = self.names.is_some() && self.comm_ids > u32::from(u16::MAX);
+            if !comes_again || !self.ids.values().any(|id| id.connection.local_comm_id == number) {
+                return number;
+            }
+        }
     }
 }
 

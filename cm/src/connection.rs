@@ -75,6 +75,7 @@ impl Id {
             remote_comm_id: c.remote_comm_id,
             refused,
             reason: why,
+            ca_guid: self.device.map(|device| device.node_guid).filter(|_| why == reason::TIMEOUT),
             private_data: [0; 148],
         }
     }

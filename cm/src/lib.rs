@@ -9,6 +9,7 @@
 //! | [`address`], [`ports`] | addresses; who may have which port |
 //! | [`world`] | what the machine asks of the world, and what it wants done there |
 //! | [`wire`] | messages between two sides |
+//! | [`network`] | messages to and from other hosts, on the way to which they get lost |
 
 mod accept;
 pub mod address;
@@ -29,6 +30,7 @@ mod listen;
 mod manager;
 mod migrate;
 mod multicast;
+pub mod network;
 mod options;
 pub mod ports;
 mod qp_attr;

@@ -88,8 +88,31 @@ pub struct Manager {
     links_made: u64,
     comings: u64,
     pub(crate) comm_ids: u32,
+    /// How numbers of connections are made that other hosts learn.
+    pub(crate) names: Option<Names>,
     /// When the call came that is served, or the last one that got the world.
     pub(crate) now: Duration,
+}
+
+/// Numbers of connections by which other hosts name this process.
+#[derive(Clone, Copy)]
+pub(crate) struct Names {
+    process: u16,
+    secret: u32,
+}
+
+impl Names {
+    /// The number of the connection that is counted so: the process's, and another number for each of 2^16 in
+    /// an order that others do not know.
+    pub fn of(self, count: u32) -> u32 {
+        let [_, _, mut left, mut right] = count.to_be_bytes();
+        // A Feistel network: each count gives another number, whatever is added.
+        for key in self.secret.to_be_bytes() {
+            let mixed = ((u32::from(right) + 1) * (u32::from(key) * 2 + 0x4e35)) >> 5;
+            (left, right) = (right, left ^ mixed as u8);
+        }
+        u32::from_be_bytes([0, 0, left, right]) | u32::from(self.process) << 16
+    }
 }
 
 /// Numbers that are given out lowest first, as the kernel does.
@@ -122,6 +145,29 @@ impl Manager {
     pub fn numbered_from(first: u32) -> Manager {
         let numbers = || Numbers { next: first, ..Numbers::default() };
         Manager { id_numbers: numbers(), join_numbers: numbers(), ..Manager::default() }
+    }
+
+    /// Connections have numbers from now on that begin with these 16 bits, so that what names them finds the
+    /// process; the rest nobody can guess who does not know the secret.
+    pub fn name_connections(&mut self, process: u16, secret: u32) {
+        self.names = Some(Names { process, secret });
+    }
+
+    /// The number by which the other side of a link names its connection here. `None` of a link that is closed,
+    /// or whose request still waits for room.
+    pub fn comm_id(&self, link: Link) -> Option<u32> {
+        let id = self.ids.get(self.links.get(&link)?)?;
+        (id.connection.link == Some(link)).then_some(id.connection.local_comm_id)
+    }
+
+    /// The channel of an id.
+    pub fn file(&self, number: u32) -> Option<File> {
+        self.ids.get(&number).map(|id| id.file)
+    }
+
+    /// The channel that a link belongs to.
+    pub fn channel(&self, link: Link) -> Option<File> {
+        Some(self.ids.get(self.links.get(&link)?)?.file)
     }
 
     /// The device is opened.
@@ -261,6 +307,21 @@ impl Manager {
     pub(crate) fn close_link(&mut self, link: Link) {
         if self.links.remove(&link).is_some() {
             self.act(Action::Close { link });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_connections_have_one_name() {
+        for secret in [0, 1, 0xdead_beef] {
+            let names = Names { process: 0xabcd, secret };
+            let all: BTreeSet<u32> = (0..=0xffff).map(|count| names.of(count)).collect();
+            assert_eq!(all.len(), 0x1_0000);
+            assert!(all.iter().all(|name| name >> 16 == 0xabcd));
         }
     }
 }

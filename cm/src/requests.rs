@@ -152,27 +152,10 @@ impl Manager {
     }
 
     fn refuse_link(&mut self, link: Link, transaction: u64, body: &Body, (why, sidr): Refusal) {
-        let answer = match body {
-            Body::Req(req) => Body::Rej(Box::new(Rej {
-                local_comm_id: 0,
-                remote_comm_id: req.local_comm_id,
-                refused: Refused::Req,
-                reason: why,
-                private_data: [0; 148],
-            })),
-            Body::SidrReq(req) => Body::SidrRep(Box::new(SidrRep {
-                request_id: req.request_id,
-                status: sidr,
-                qpn: 0,
-                service: req.service,
-                qkey: 0,
-                ece: Default::default(),
-                private_data: [0; 136],
-            })),
-            _ => return self.close_link(link),
-        };
-        let message = wire::encode(&Mad { transaction, body: answer });
-        self.act(Action::Send { link, message });
+        if let Some(body) = refusal(body, why, sidr) {
+            let message = wire::encode(&Mad { transaction, body });
+            self.act(Action::Send { link, message });
+        }
         self.close_link(link);
     }
 
@@ -183,6 +166,30 @@ impl Manager {
             Err(_) => self.close_link(link),
         }
     }
+}
+
+/// What refuses a request, for this reason or with this status; `None` of what is none.
+pub(crate) fn refusal(body: &Body, why: u16, sidr: u8) -> Option<Body> {
+    Some(match body {
+        Body::Req(req) => Body::Rej(Box::new(Rej {
+            local_comm_id: 0,
+            remote_comm_id: req.local_comm_id,
+            refused: Refused::Req,
+            reason: why,
+            ca_guid: None,
+            private_data: [0; 148],
+        })),
+        Body::SidrReq(req) => Body::SidrRep(Box::new(SidrRep {
+            request_id: req.request_id,
+            status: sidr,
+            qpn: 0,
+            service: req.service,
+            qkey: 0,
+            ece: Default::default(),
+            private_data: [0; 136],
+        })),
+        _ => return None,
+    })
 }
 
 /// The type of queue pair that a request wants here.

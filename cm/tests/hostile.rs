@@ -99,6 +99,7 @@ fn message(kind: u8, local: u32, remote: u32, service: u64, changes: &[(u8, u8)]
             remote_comm_id,
             refused: wire::Refused::Req,
             reason: 28,
+            ca_guid: None,
             private_data: [0; 148],
         })),
         3 => wire::Body::Rep(Box::new(wire::Rep { local_comm_id, remote_comm_id, ..Default::default() })),

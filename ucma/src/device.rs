@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ironverbs_cm::wire::MAD_SIZE;
 use ironverbs_cm::world::Action;
-use ironverbs_cm::{Answer, Command, Errno, File, Manager};
+use ironverbs_cm::{Address, Answer, Command, Errno, File, Manager};
 
 use crate::abi::decode::{self, Decoded, Form, Scratch, Surroundings};
 use crate::abi::encode;
@@ -18,6 +18,7 @@ use crate::sockets::Received;
 use crate::{memory, sys};
 
 mod both;
+mod network;
 
 pub use both::Errand;
 
@@ -162,7 +163,7 @@ impl Device {
     }
 
     /// The process ends.
-    pub fn end(&self) {
+    pub fn end(&mut self) {
         self.net.end();
     }
 
@@ -305,7 +306,7 @@ impl Device {
         let (due, later) = all.into_iter().partition(|waiting| waiting.file == file && waiting.at <= now);
         self.net.waiting = later;
         for Waiting { link, file, to, message, until, .. } in due {
-            self.connect(link, file, to, message, until);
+            self.connect(link, file, None, to, message, until);
         }
     }
 
@@ -357,11 +358,19 @@ impl Device {
         &mut self,
         link: ironverbs_cm::Link,
         file: File,
+        from: Option<&Address>,
         to: ironverbs_cm::world::Destination,
         message: ironverbs_cm::world::Message,
         until: Duration,
     ) {
         let now = sys::now();
+        if let Some(from) = from {
+            match self.net.connect_afar(link, from, &to.address, &message) {
+                Some(true) => return,
+                Some(false) => return self.manager.unreachable(link),
+                None => {}
+            }
+        }
         match self.net.connect(link, file, to, message) {
             Connected::Yes => {}
             Connected::Later(message) => {
@@ -376,16 +385,27 @@ impl Device {
         }
     }
 
-    /// Does what the manager wants done, and shows what other channels than `own` have by it.
-    fn act(&mut self, own: File) {
-        let mut changed = Vec::new();
-        while let Some(action) = self.manager.next_action() {
+    /// Does what the manager wants done, and what that brings from other hosts, and shows what other channels
+    /// than `own` have by it.
+    fn act(&mut self, own: impl Into<Option<File>>) {
+        if let Some((process, secret)) = self.net.take_name() {
+            self.manager.name_connections(process, secret);
+        }
+        let (own, mut changed) = (own.into(), Vec::new());
+        loop {
+            let Some(action) = self.manager.next_action() else {
+                match self.net.next_output() {
+                    Some(output) => changed.extend(self.brought(output)),
+                    None => break,
+                }
+                continue;
+            };
             match action {
-                Action::Connect { link, file, to, message, .. } => {
-                    self.connect(link, file, to, message, sys::now() + UNTIL_LISTENING);
+                Action::Connect { link, file, from, to, message } => {
+                    self.connect(link, file, Some(&from), to, message, sys::now() + UNTIL_LISTENING);
                     changed.push(file);
                 }
-                Action::Send { link, message } => self.net.send(link, &message),
+                Action::Send { link, message } => self.net.send(link, message),
                 Action::Close { link } => self.net.close(link),
                 Action::Move { link, file } => {
                     self.net.give(link, file);
@@ -406,7 +426,7 @@ impl Device {
         }
         for file in changed {
             self.wake(file);
-            if file != own {
+            if own != Some(file) {
                 self.show(file);
             }
         }

@@ -4,15 +4,20 @@ use core::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, TryLockError};
+use std::time::Duration;
 
 use crate::device::{Device, Outcome};
-use crate::memory;
 use crate::shim::{self, Shim};
 use crate::sides::Rule;
+use crate::{memory, network};
 
 /// `IRONVERBS_UCMA_WAIT`.
 const WAIT: isize = 4096;
+
+/// How often, and how long in between, the device is asked for where the process ends.
+const ATTEMPTS: u32 = 100;
+const PAUSE: Duration = Duration::from_micros(200);
 
 /// `struct ironverbs_ucma`.
 #[repr(C)]
@@ -69,6 +74,13 @@ fn device() -> &'static Mutex<Device> {
 fn with<R>(after_panic: R, body: impl FnOnce(&mut Device) -> R) -> R {
     let body = AssertUnwindSafe(|| body(&mut device().lock().unwrap_or_else(PoisonError::into_inner)));
     catch_unwind(body).unwrap_or(after_panic)
+}
+
+/// What the thread does that takes messages of other hosts, until the process is not on the network any more.
+pub fn look_at_network() {
+    while let Some(waits) = with(None, Device::look_at_network) {
+        network::wait(&waits);
+    }
 }
 
 /// # Safety
@@ -131,9 +143,16 @@ extern "C" fn forked() {
 extern "C" fn ending() {
     let device = DEVICE.load(Ordering::Acquire);
     // SAFETY: it is null or came from a box that is never freed.
-    if let Some(device) = unsafe { device.as_ref() }
-        && let Ok(device) = device.try_lock()
-    {
-        let _ = catch_unwind(AssertUnwindSafe(|| device.end()));
+    let Some(device) = (unsafe { device.as_ref() }) else { return };
+    // A thread may have it for a moment, or this one, which a signal interrupted.
+    for _ in 0..ATTEMPTS {
+        match device.try_lock() {
+            Ok(mut device) => {
+                let _ = catch_unwind(AssertUnwindSafe(|| device.end()));
+                return;
+            }
+            Err(TryLockError::Poisoned(_)) => return,
+            Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
+        }
     }
 }

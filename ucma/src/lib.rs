@@ -13,11 +13,12 @@
 //! | [`net`] | the world that the connection manager (`ironverbs-cm`) asks |
 //! | [`registry`] | ports and listeners of all processes of the folder |
 //! | [`sockets`] | connections between processes |
+//! | [`network`], [`mail`] | connections to other hosts |
 //! | [`route`], [`soft`] | ways to addresses; the software device's GIDs |
 //! | [`sys`] | system calls |
 //!
-//! There is no thread and no daemon. What a peer sends waits in a socket, which makes the channel readable,
-//! until the program asks for an event.
+//! There is no daemon, and no thread but for other hosts. What a peer sends waits in a socket, which makes the
+//! channel readable, until the program asks for an event.
 
 // Nothing calls it: it is linked.
 use glibc_floor as _;
@@ -27,8 +28,10 @@ mod channel;
 mod device;
 mod entry;
 mod kernel;
+mod mail;
 mod memory;
 mod net;
+mod network;
 mod registry;
 mod route;
 mod shim;

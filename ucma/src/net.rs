@@ -10,10 +10,15 @@ use ironverbs_cm::{File, Link, World};
 use softrdma::shm::folder::{Config, Folder};
 
 use crate::channel::{Channel, Member};
+use crate::network::Network;
 use crate::registry::search::Search;
 use crate::registry::{Registry, room};
 use crate::sockets::Socket;
 use crate::{route, shim, soft, sys};
+
+mod afar;
+
+pub use afar::Sought;
 
 /// What a socket is there for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +90,9 @@ pub struct Net {
     pub waiting: Vec<Waiting>,
     numbers: u64,
     meeting: Option<(Folder, Registry)>,
+    /// The way to other hosts, from when it is needed first.
+    pub network: Option<Network>,
+    name: Option<(u16, u32)>,
     devices: Option<Vec<soft::Known>>,
     table: Option<soft::Table>,
 }
@@ -242,8 +250,10 @@ impl Net {
     }
 
     /// Sends on a link.
-    pub fn send(&mut self, link: Link, message: &Message) {
-        if let Some(member) = self.links.get(&link).and_then(|number| self.sockets.get(number)) {
+    pub fn send(&mut self, link: Link, message: Message) {
+        if let Some(network) = self.network.as_mut().filter(|network| network.exchanges.has(link)) {
+            network.exchanges.send(link, message, sys::now());
+        } else if let Some(member) = self.links.get(&link).and_then(|number| self.sockets.get(number)) {
             member.socket.send(&message[..]);
         }
     }
@@ -251,6 +261,9 @@ impl Net {
     /// Closes a link.
     pub fn close(&mut self, link: Link) {
         self.waiting.retain(|waiting| waiting.link != link);
+        if let Some(network) = &mut self.network {
+            network.exchanges.close(link, sys::now());
+        }
         if let Some(number) = self.links.get(&link).copied() {
             self.leave(number);
         }
@@ -326,7 +339,10 @@ impl Net {
     }
 
     /// Removes what others could see of this process ([`Registry::end`]).
-    pub fn end(&self) {
+    pub fn end(&mut self) {
+        if let Some(network) = &mut self.network {
+            network.end();
+        }
         if let Some((folder, registry)) = &self.meeting {
             for (_, name) in self.listeners.values() {
                 registry.forget(*name);
@@ -354,8 +370,10 @@ impl World for Net {
             return Ok(Route { source: own.with_port(0), device, dgid, scope: 0, hop_limit: HOPS });
         }
         if let Address::Ib(to) = destination {
-            // A native address names a GID, and those of this host are all that there are.
-            let device = self.gids().of_gid(&to.gid).ok_or(NoRoute::NoHost)?;
+            // A native address names a GID: this host's, or one on the network.
+            let Some(device) = self.gids().of_gid(&to.gid) else {
+                return self.route_afar(source, destination).unwrap_or(Err(NoRoute::NoHost));
+            };
             let own = source.copied().unwrap_or(*destination);
             return Ok(Route { source: own, device: Some(device), dgid: to.gid, scope: 0, hop_limit: HOPS });
         }
@@ -365,6 +383,12 @@ impl World for Net {
         let elsewhere = !is_own
             && soft::is_public(&dgid)
             && self.meeting().is_ok_and(|(folder, registry)| registry.knows(folder, &dgid));
+        if !is_own
+            && !elsewhere
+            && let Some(route) = self.route_afar(source, destination)
+        {
+            return route;
+        }
         let own = match route::source(source, destination) {
             Ok(own) if !elsewhere || self.gids().of_address(&own).is_ok() => own,
             Err(why) if !elsewhere => return Err(NoRoute::Table(why)),
@@ -374,7 +398,7 @@ impl World for Net {
             }
         };
         if !is_own && !elsewhere {
-            // Nobody else's host is reached, so nobody there answers.
+            // That host is not reached, so nobody there answers.
             return Err(NoRoute::NoNeighbour);
         }
         let device = self.gids().of_address(&own).ok().or_else(|| self.gids().of_loopback(&own));
@@ -403,6 +427,9 @@ impl World for Net {
         if let Some(socket) = socket {
             let number = self.join(socket, Role::Listens(id), file)?;
             self.listeners.insert(id, (number, name));
+        }
+        if !binding.source.is_loopback() {
+            self.serve_network();
         }
         Ok(())
     }

@@ -209,6 +209,11 @@ impl Registry {
         Ok(())
     }
 
+    /// The number of this process.
+    pub fn owner(&self) -> u64 {
+        self.owner.number()
+    }
+
     /// Begins to listen, as [`ports::may_listen`] says, at a socket that `make` makes under the name, and in
     /// the folder, that it gets.
     ///

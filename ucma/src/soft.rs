@@ -10,6 +10,7 @@ use ironverbs_cm::world::{Device, NoDevice};
 use ironverbs_os::environment;
 use ironverbs_os::network::Network;
 use ironverbs_os::{gids, guid};
+use softrdma::device::Settings;
 use softrdma::shm::named::Named;
 use softrdma::shm::watch;
 
@@ -150,6 +151,16 @@ impl Table {
             table.iter().find(|entry| entry.raw == gid).map(|entry| entry.ifindex)
         };
         matches!((interface(one), interface(other)), (Some(one), Some(other)) if one == other)
+    }
+
+    /// Whether an address of this host is on the network.
+    pub fn is_on_network(&mut self, gid: &Gid) -> bool {
+        self.entries().iter().any(|entry| entry.raw == *gid && Settings::is_on_network(*gid, &entry.ndev))
+    }
+
+    /// The index of the interface that has an address; 0 where none has.
+    pub fn interface_index_of(&mut self, gid: &Gid) -> u32 {
+        self.entries().iter().find(|entry| entry.raw == *gid).map_or(0, |entry| entry.ifindex)
     }
 
     /// The name of the interface that has a local address.

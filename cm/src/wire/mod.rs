@@ -8,6 +8,7 @@
 mod dreq;
 mod field;
 mod ip_header;
+mod lap;
 mod mra;
 mod rej;
 mod rep;
@@ -18,6 +19,7 @@ mod tests;
 
 pub use dreq::{Drep, Dreq, Rtu};
 pub use ip_header::{HEADER_SIZE, IpHeader};
+pub use lap::{Apr, Lap, UNSUPPORTED};
 pub use mra::Mra;
 pub use rej::{Refused, Rej, reason};
 pub use rep::Rep;
@@ -59,6 +61,8 @@ pub enum Body {
     Drep(Drep),
     SidrReq(Box<SidrReq>),
     SidrRep(Box<SidrRep>),
+    Lap(Lap),
+    Apr(Apr),
 }
 
 /// A message that no side sends.
@@ -80,6 +84,8 @@ pub fn encode(mad: &Mad) -> Box<[u8; MAD_SIZE]> {
         Body::Drep(m) => (0x16, m.write(&mut body)),
         Body::SidrReq(m) => (0x17, m.write(&mut body)),
         Body::SidrRep(m) => (0x18, m.write(&mut body)),
+        Body::Lap(m) => (0x19, m.write(&mut body)),
+        Body::Apr(m) => (0x1a, m.write(&mut body)),
     };
     header[0] = BASE_VERSION;
     header[1] = CLASS;
@@ -127,6 +133,8 @@ pub fn decode(bytes: &[u8]) -> Result<Mad, Malformed> {
         0x16 => Body::Drep(Drep::read(&body)),
         0x17 => Body::SidrReq(Box::new(SidrReq::read(&body))),
         0x18 => Body::SidrRep(Box::new(SidrRep::read(&body, modifier))),
+        0x19 => Body::Lap(Lap::read(&body)),
+        0x1a => Body::Apr(Apr::read(&body)),
         _ => return Err(Malformed),
     };
     Ok(Mad { transaction: header.get(8, 64), body })

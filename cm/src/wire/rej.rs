@@ -2,6 +2,9 @@
 
 use super::field::{Fields, FieldsMut};
 
+/// Bytes of a GUID.
+const GUID: usize = 8;
+
 /// Reasons (`enum ib_cm_rej_reason`) that the machine gives itself.
 pub mod reason {
     #![allow(missing_docs)] // The names are the specification's.
@@ -24,7 +27,7 @@ pub enum Refused {
     None,
 }
 
-/// A refusal. Additional information is not spoken: zeros.
+/// A refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // The names are the specification's.
 pub struct Rej {
@@ -32,6 +35,9 @@ pub struct Rej {
     pub remote_comm_id: u32,
     pub refused: Refused,
     pub reason: u16,
+    /// Additional information: whose refusal it is, where that gives up before it has heard of the other side
+    /// ([`reason::TIMEOUT`]). Other kinds of it are not spoken: zeros.
+    pub ca_guid: Option<[u8; 8]>,
     pub private_data: [u8; 148],
 }
 
@@ -46,6 +52,10 @@ impl Rej {
         };
         to.put_part(8, 0, 2, refused);
         to.put(10, 16, self.reason.into());
+        if let Some(guid) = &self.ca_guid {
+            to.put_part(9, 0, 7, GUID as u8);
+            to.put_bytes(12, guid);
+        }
         to.put_bytes(84, &self.private_data);
         0
     }
@@ -60,6 +70,7 @@ impl Rej {
                 _ => Refused::None,
             },
             reason: from.get(10, 16) as u16,
+            ca_guid: (usize::from(from.part(9, 0, 7)) >= GUID).then(|| from.bytes(12)),
             private_data: from.bytes(84),
         }
     }

@@ -46,6 +46,7 @@ fn samples() -> Vec<Body> {
             remote_comm_id: 2,
             refused: Refused::Rep,
             reason: 28,
+            ca_guid: Some([4; 8]),
             private_data: [3; 148],
         })),
         Body::Rep(Box::new(Rep {
@@ -84,6 +85,8 @@ fn samples() -> Vec<Body> {
             ece,
             private_data: [7; 136],
         })),
+        Body::Lap(Lap { local_comm_id: 1, remote_comm_id: 2 }),
+        Body::Apr(Apr { local_comm_id: 1, remote_comm_id: 2, status: UNSUPPORTED }),
     ]
 }
 
@@ -121,9 +124,11 @@ fn fields_stand_where_the_specification_has_them() {
     );
     assert_eq!(rep[24 + 26..24 + 28], [15 << 3 | 2 << 1 | 1, 7 << 5 | 1 << 4]);
     let rej = of(2);
-    assert_eq!(rej[24 + 8..24 + 12], [1 << 6, 0, 0, 28]);
+    assert_eq!(rej[24 + 8..24 + 13], [1 << 6, 8 << 1, 0, 28, 4]);
     let dreq = of(5);
     assert_eq!(dreq[24 + 8..24 + 11], [0x33, 0x22, 0x11]);
+    let apr = of(10);
+    assert_eq!(apr[24 + 7..24 + 11], [2, 0, UNSUPPORTED, 0]);
     let sidr = of(8);
     assert_eq!(sidr[24 + 4..24 + 12], [2, 0, 0xab, 0xcd, 0x12, 0x34, 0x56, 0xef]);
 }
@@ -166,7 +171,7 @@ fn fuzz_messages() {
     corpus::check!().with_type::<(u8, Vec<u8>)>().for_each(|(kind, bytes)| {
         let mut mad = [0; MAD_SIZE];
         mad[..4].copy_from_slice(&[BASE_VERSION, CLASS, CLASS_VERSION, METHOD_SEND]);
-        mad[17] = 0x10 + kind % 9;
+        mad[17] = 0x10 + kind % 11;
         for (to, from) in mad[HEADER..].iter_mut().zip(bytes) {
             *to = *from;
         }

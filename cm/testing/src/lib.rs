@@ -1,6 +1,8 @@
 //! A small world for managers: processes, a registry of ports, links, and a clock.
 #![allow(missing_docs)] // Helpers of tests have names.
 
+mod hosts;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -10,6 +12,8 @@ use ironverbs_cm::command::{Command, ConnParam};
 use ironverbs_cm::ports::{self, Binding, NoPort};
 use ironverbs_cm::world::{Destination, Device, Message, NoDevice, NoRoute, Route};
 use ironverbs_cm::{Action, Answer, Errno, Event, File, Link, Manager, World};
+
+pub use hosts::{Cable, Hosts};
 
 /// xorshift64*: seeds make runs repeatable.
 #[derive(Clone)]
@@ -96,6 +100,8 @@ pub struct Shared {
     pub low: bool,
     /// Peers say some things twice.
     pub repeats: bool,
+    /// Each process has a host of its own.
+    pub apart: bool,
 }
 
 impl Shared {
@@ -125,9 +131,12 @@ impl Shared {
         }
     }
 
-    fn listener(&self, to: &Destination) -> Result<usize, bool> {
+    fn listener(&self, pid: usize, to: &Destination) -> Result<usize, bool> {
         let meant = |p: &Port| {
-            p.listens.is_some() && p.binding.space == to.space && p.binding.source.port() == to.address.port()
+            !(self.apart && p.pid != pid)
+                && p.listens.is_some()
+                && p.binding.space == to.space
+                && p.binding.source.port() == to.address.port()
         };
         let found = self.ports.iter().position(|p| {
             let own = &p.binding.source;
@@ -148,7 +157,9 @@ pub struct View<'a> {
 impl View<'_> {
     fn others(&self, id: u32) -> impl Iterator<Item = &Binding> + Clone {
         let newest_first = self.shared.ports.iter().rev();
-        newest_first.filter(move |p| (p.pid, p.id) != (self.pid, id)).map(|p| &p.binding)
+        let is_other =
+            move |p: &&Port| (p.pid, p.id) != (self.pid, id) && !(self.shared.apart && p.pid != self.pid);
+        newest_first.filter(is_other).map(|p| &p.binding)
     }
 }
 
@@ -158,14 +169,15 @@ impl World for View<'_> {
     }
 
     fn device_of_gid(&mut self, gid: &Gid) -> Option<Device> {
-        (0..HOSTS.len()).map(device).find(|d| d.gid == *gid)
+        let is_own = |d: &Device| !self.shared.apart || d.gid == hosts::gid(self.pid);
+        (0..HOSTS.len()).map(device).find(|d| d.gid == *gid && is_own(d))
     }
 
     fn route(&mut self, source: Option<&Address>, destination: &Address) -> Result<Route, NoRoute> {
         if destination.is_any() {
             let family = destination.family().unwrap();
             let host = if family == Family::V6 { "::1" } else { "127.0.0.1" };
-            let device = device(0);
+            let device = device(if self.shared.apart { self.pid } else { 0 });
             let source = match destination {
                 Address::Ib(_) => *destination,
                 _ => v4(host, 0),
@@ -180,6 +192,7 @@ impl World for View<'_> {
             _ => {}
         }
         let own = match destination {
+            _ if self.shared.apart => self.pid,
             Address::V4(_) => 0,
             Address::V6(a) if a.ip().is_unicast_link_local() => 3,
             Address::V6(_) => 2,
@@ -229,6 +242,8 @@ pub struct Net {
     pub shared: Shared,
     pub managers: Vec<Option<Manager>>,
     pub timers: BTreeMap<(usize, File), Duration>,
+    /// What is between hosts, where each process is on one of its own.
+    pub hosts: Option<Hosts>,
 }
 
 impl Net {
@@ -240,9 +255,10 @@ impl Net {
             now: Duration::from_secs(1),
             low: true,
             repeats: false,
+            apart: false,
         };
         let managers = (0..processes).map(|_| Some(Manager::new())).collect();
-        Net { shared, managers, timers: BTreeMap::new() }
+        Net { shared, managers, timers: BTreeMap::new(), hosts: None }
     }
 
     pub fn open(&mut self, pid: usize) -> File {
@@ -268,6 +284,9 @@ impl Net {
         self.managers[pid] = None;
         self.timers.retain(|(p, _), _| *p != pid);
         self.shared.drop_ports(|p| p.pid == pid);
+        if let Some(hosts) = &mut self.hosts {
+            hosts.kill(pid);
+        }
         for end in 0..self.shared.ends.len() {
             if self.shared.ends[end].pid == pid {
                 self.shared.close(end);
@@ -278,6 +297,10 @@ impl Net {
     pub fn act(&mut self, pid: usize) {
         while let Some(action) = self.managers[pid].as_mut().and_then(Manager::next_action) {
             match action {
+                Action::Connect { link, to, message, .. } if self.connect_afar(pid, link, &to, &message) => {}
+                Action::Send { link, message } if self.send_afar(pid, link, &message) => {}
+                Action::Close { link } if self.close_afar(pid, link) => {}
+                Action::Move { link, .. } if self.is_afar(pid, link) => {}
                 Action::Connect { link, file, to, message, .. } => {
                     self.connect(pid, link, file, &to, message)
                 }
@@ -323,13 +346,14 @@ impl Net {
                 }
             }
         }
+        self.settle(pid);
     }
 
     fn connect(&mut self, pid: usize, link: Link, file: File, to: &Destination, message: Message) {
         let shared = &mut self.shared;
         let own = shared.ends.len();
         shared.ends.push(End { pid, link: Some(link), file, inbox: VecDeque::new(), peer: None, open: true });
-        match shared.listener(to) {
+        match shared.listener(pid, to) {
             Ok(port) => {
                 let (pid, file) = (shared.ports[port].pid, shared.ports[port].listens.unwrap());
                 let inbox = VecDeque::from([Arrival::Message(message)]);
@@ -354,6 +378,9 @@ impl Net {
 
     /// Gives a channel one thing that it could read; false where there is none.
     pub fn feed(&mut self, pid: usize, file: File) -> bool {
+        if self.arrive() {
+            return true;
+        }
         let (links, ports) = self.readable(pid, file);
         if links.is_empty() && ports.is_empty() {
             return false;
@@ -395,7 +422,14 @@ impl Net {
 
     /// Lets the clock run until the next time that somebody asked for; false where nobody did.
     pub fn sleep(&mut self) -> bool {
-        let Some((&(pid, file), &at)) = self.timers.iter().min_by_key(|(_, at)| **at) else { return false };
+        let first = self.timers.iter().min_by_key(|(_, at)| **at);
+        let next = self.hosts.as_ref().and_then(Hosts::next);
+        if let Some(next) = next.filter(|next| first.is_none_or(|(_, at)| next < at)) {
+            self.shared.now = self.shared.now.max(next);
+            self.arrive();
+            return true;
+        }
+        let Some((&(pid, file), &at)) = first else { return false };
         self.timers.remove(&(pid, file));
         self.shared.now = self.shared.now.max(at);
         let mut view = View { shared: &mut self.shared, pid };

@@ -18,6 +18,9 @@ pub enum Stage {
     Disconnected,
     /// No event follows, except one that the program wrote itself.
     Over,
+    /// A command ended it, or found it ended by what the program had not heard of yet. Between hosts alone:
+    /// there messages are taken whether the program asks or not.
+    Unclear,
 }
 
 /// An id, as the program that uses it knows it.
@@ -41,8 +44,9 @@ impl Life {
         Life { file, stage, datagrams, uid, resolving: 0, routing: 0, delivered: 0, joins: Vec::new() }
     }
 
-    /// Takes an event; panics where it must not come.
-    pub fn see(&mut self, kind: EventKind, status: i32) {
+    /// Takes an event; panics where it must not come. Between hosts the message that a connection is there may
+    /// be lost, and that of its end come.
+    pub fn see(&mut self, kind: EventKind, status: i32, between_hosts: bool) {
         use EventKind as E;
         use Stage as S;
         self.stage = match (self.stage, kind) {
@@ -55,6 +59,10 @@ impl Life {
                 self.routing -= 1;
                 stage
             }
+            (S::Unclear, E::AddrResolved | E::AddrError | E::RouteResolved | E::ConnectRequest) => {
+                panic!("{kind:?} ({status}) after the end")
+            }
+            (S::Unclear, _) => S::Unclear,
             (S::Connecting, E::Established) if self.datagrams => S::Over,
             (S::Connecting, E::AddrError) if self.datagrams => S::Over,
             (S::Connecting, E::ConnectResponse) if !self.datagrams => S::Answered,
@@ -65,6 +73,7 @@ impl Life {
             (S::Established, E::Rejected) => S::Over,
             (S::Accepted, E::Unreachable) => S::Over,
             (S::Accepted, E::Established) => S::Established,
+            (S::Accepted, E::Disconnected) if between_hosts => S::Disconnected,
             (S::Established, E::Disconnected) => S::Disconnected,
             (S::Disconnected, E::TimewaitExit) => S::Over,
             (stage, kind) => panic!("{kind:?} ({status}) in {stage:?}"),

@@ -31,6 +31,14 @@ fn random_programs() {
     let rate = seeds as f64 / start.elapsed().as_secs_f64();
     println!("{seeds} seeds, {rate:.0} a second: {seen:?}");
     // The programs get everywhere.
-    let all = [seen.established, seen.rejected, seen.unreachable, seen.disconnected, seen.named, seen.killed];
+    let all = [
+        seen.established,
+        seen.rejected,
+        seen.unreachable,
+        seen.disconnected,
+        seen.named,
+        seen.killed,
+        seen.lost,
+    ];
     assert!(seeds < 500 || all.iter().all(|&count| count > 0), "{seen:?}");
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ironverbs_cm::command::{Command, ConnParam, Ece};
 use ironverbs_cm::event::{Event, EventKind, Param};
 use ironverbs_cm::{Answer, File};
-use ironverbs_cm_testing::{Net, Random, param, v4};
+use ironverbs_cm_testing::{Cable, Net, Random, param, v4};
 
 use crate::life::{Life, Stage};
 
@@ -23,6 +23,8 @@ pub struct Seen {
     /// Queue pairs that were named for datagrams.
     pub named: u64,
     pub killed: u64,
+    /// Messages that the network lost.
+    pub lost: u64,
     /// Arrivals that made a channel readable.
     pub arrivals: u64,
     /// Those of them after which there was no event.
@@ -41,6 +43,7 @@ impl Seen {
         self.timewaits += other.timewaits;
         self.named += other.named;
         self.killed += other.killed;
+        self.lost += other.lost;
         self.arrivals += other.arrivals;
         self.for_nothing += other.for_nothing;
     }
@@ -67,8 +70,15 @@ const HOSTS: [&str; 5] = ["10.0.0.1", "10.0.0.2", "127.0.0.1", "0.0.0.0", "10.0.
 pub fn run(seed: u64) -> Seen {
     let mut random = Random::new(seed ^ 0x5eed);
     let count = 2 + random.below(2);
-    let mut net = Net::new(count, seed);
-    net.shared.repeats = random.one_in(4);
+    let is_apart = random.one_in(2);
+    let (count, mut net) = if is_apart {
+        let mut rare = || if random.one_in(3) { 0 } else { 2 + random.below(8) };
+        let cable = Cable { lose: rare(), double: rare(), late: rare() };
+        (2, Net::between_hosts(2, seed, cable))
+    } else {
+        (count, Net::new(count, seed))
+    };
+    net.shared.repeats = !is_apart && random.one_in(4);
     let processes = (0..count)
         .map(|pid| {
             let files = (0..1 + random.below(2)).map(|_| net.open(pid)).collect();
@@ -243,7 +253,7 @@ impl Play {
             20..23 => self.accept(pid, id, file),
             23 => {
                 if self.run(pid, file, &Command::Reject { id, reason: 28, data: b"no" }).is_some() {
-                    self.life(pid, id).stage = Stage::Over;
+                    self.life(pid, id).stage = self.ended();
                 }
             }
             24 | 25 => drop(self.run(pid, file, &Command::Disconnect { id })),
@@ -276,10 +286,15 @@ impl Play {
             (stage, true) => panic!("accepts in {stage:?}"),
             // The kernel rejects where it cannot accept.
             (Stage::New | Stage::Connecting | Stage::Answered | Stage::Accepted, false) => {
-                if datagrams && stage == Stage::Connecting { stage } else { Stage::Over }
+                if datagrams && stage == Stage::Connecting { stage } else { self.ended() }
             }
             (stage, false) => stage,
         };
+    }
+
+    /// The stage of an id whose connection a command has ended.
+    fn ended(&self) -> Stage {
+        if self.net.hosts.is_some() { Stage::Unclear } else { Stage::Over }
     }
 
     fn join_or_leave(&mut self, pid: usize, id: u32, file: File) {
@@ -370,7 +385,7 @@ impl Play {
                     EventKind::TimewaitExit => self.seen.timewaits += 1,
                     _ => {}
                 }
-                life.see(event.kind, event.status);
+                life.see(event.kind, event.status, self.net.hosts.is_some());
             }
         }
     }
@@ -404,7 +419,7 @@ impl Play {
                 }
             }
             rounds += 1;
-            assert!(rounds < 1000, "it never comes to rest");
+            assert!(rounds < 100_000, "it never comes to rest");
             if !progress && !self.sleep() {
                 break;
             }
@@ -430,6 +445,11 @@ impl Play {
             for file in files {
                 self.net.close(pid, file);
             }
+        }
+        while self.net.sleep() {}
+        if let Some(hosts) = &self.net.hosts {
+            self.seen.lost += hosts.lost;
+            assert!((0..self.processes.len()).all(|pid| hosts.is_empty(pid)), "a connection is remembered");
         }
     }
 }

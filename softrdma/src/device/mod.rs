@@ -117,6 +117,7 @@ mod waiting;
 mod xrc;
 
 use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Instant;
@@ -135,6 +136,7 @@ use crate::carrier::near::{direct, number};
 use events::Subscribers;
 use retry::Retries;
 
+pub use crate::carrier::far::management::{Between, MAD_BYTES, Management};
 pub use crate::carrier::far::network::Missing;
 pub use crate::carrier::far::port::examination::{Cut, Examination, examine as examine_port};
 pub use crate::carrier::far::port::mtu::{interface_mtu, roce_mtu};
@@ -186,6 +188,18 @@ impl Settings {
     #[must_use]
     pub fn asks_for_network() -> bool {
         environment::trusted("IRONVERBS_SOFT_NETWORK").is_some_and(|value| !value.is_empty() && value != "0")
+    }
+
+    /// Whether the environment puts a GID on the network that is an address of an interface of this name.
+    #[must_use]
+    pub fn is_on_network(gid: [u8; 16], interface: &str) -> bool {
+        let Some(value) = environment::trusted("IRONVERBS_SOFT_NETWORK") else { return false };
+        let Some(value) = value.to_str().filter(|value| !value.is_empty() && *value != "0") else {
+            return false;
+        };
+        let address = Ipv6Addr::from(gid).to_canonical();
+        let is_named = |name: &str| name == interface || name.parse::<IpAddr>() == Ok(address);
+        if value == "1" { !address.is_loopback() } else { value.split(',').any(is_named) }
     }
 }
 

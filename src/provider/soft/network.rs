@@ -10,7 +10,6 @@ use softrdma::device::{Device, Missing, Settings, Source, interface_mtu, roce_mt
 
 use super::gids::Gid;
 use crate::abi::verbs::*;
-use crate::environment;
 use crate::log;
 
 const VARIABLE: &str = "IRONVERBS_SOFT_NETWORK";
@@ -26,15 +25,7 @@ pub fn tell(device: &Device) {
 
 /// Whether a GID is an address on the network.
 pub fn is_on(gid: &Gid) -> bool {
-    let Some(value) = environment::trusted("IRONVERBS_SOFT_NETWORK") else { return false };
-    let Some(value) = value.to_str().filter(|_| Settings::asks_for_network()) else { return false };
-    let address = std::net::Ipv6Addr::from(gid.raw);
-    let is_named = |name: &str| {
-        name == gid.ndev
-            || name.parse::<std::net::IpAddr>().is_ok_and(|named| named == address.to_canonical())
-    };
-    let is_loopback = address.to_canonical().is_loopback();
-    if value == "1" { !is_loopback } else { value.split(',').any(is_named) }
+    Settings::is_on_network(gid.raw, &gid.ndev)
 }
 
 /// The address of a GID, where it is on the network.

@@ -20,6 +20,18 @@ pub struct Found {
     socket: u64,
 }
 
+impl Found {
+    /// Whose it is.
+    pub fn owner(&self) -> u64 {
+        self.owner
+    }
+
+    /// The name of the socket.
+    pub fn socket(&self) -> u64 {
+        self.socket
+    }
+}
+
 /// What was found at a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Search {
@@ -40,6 +52,8 @@ struct Wanted<'a> {
     to: &'a Address,
     /// Whose requests come to a listener at another address, too.
     near: &'a dyn Fn(&Address) -> bool,
+    /// The process that asks, which knows itself whether it listens, and what it is about to do.
+    asks: Option<u64>,
 }
 
 impl Registry {
@@ -56,9 +70,9 @@ impl Registry {
         public: bool,
         near: &dyn Fn(&Address) -> bool,
     ) -> Result<Search, NoPort> {
-        let wanted = Wanted { service, to, near };
+        let wanted = Wanted { service, to, near, asks: Some(self.owner.number()) };
         let mut best = self.best(self.namespace, &self.folder, wanted, false)?;
-        let mut newcomer = best == Search::Nobody && self.has_newcomer(&self.folder);
+        let mut newcomer = best == Search::Nobody && has_newcomer(&self.folder, wanted.asks);
         if public && !matches!(best, Search::Listener(_)) {
             let gid = to.gid().unwrap_or_default();
             self.elsewhere(main, |namespace, folder| {
@@ -68,11 +82,27 @@ impl Registry {
                     _ => {}
                 }
                 // A server that listens a second time has shown its addresses before.
-                newcomer |= has(folder, &gid) && self.has_newcomer(folder);
+                newcomer |= has(folder, &gid) && has_newcomer(folder, wanted.asks);
                 matches!(best, Search::Listener(_))
             });
         }
         Ok(if best == Search::Nobody && newcomer { Search::Soon } else { best })
+    }
+
+    /// Who listens at an address in this network namespace, for somebody on another host.
+    ///
+    /// # Errors
+    /// Those of [`Registry::find`].
+    pub fn find_for_others(
+        &self,
+        service: u64,
+        to: &Address,
+        near: &dyn Fn(&Address) -> bool,
+    ) -> Result<Search, NoPort> {
+        let wanted = Wanted { service, to, near, asks: None };
+        let best = self.best(self.namespace, &self.folder, wanted, false)?;
+        let soon = best == Search::Nobody && has_newcomer(&self.folder, None);
+        Ok(if soon { Search::Soon } else { best })
     }
 
     /// Does something with the folder and the name of a socket that was found.
@@ -107,15 +137,14 @@ impl Registry {
         &self,
         namespace: Namespace,
         folder: &Folder,
-        Wanted { service, to, near }: Wanted<'_>,
+        Wanted { service, to, near, asks }: Wanted<'_>,
         from_outside: bool,
     ) -> Result<Search, NoPort> {
         let records = self.records(folder, service)?;
         let is_bound = |record: &Record| {
             let binding = &record.binding;
-            // A process knows itself whether it listens: the kernel refuses what it asks of a port that it only
-            // has.
-            record.owner != self.owner.number()
+            // The kernel refuses what a process asks of a port that it only has.
+            Some(record.owner) != asks
                 && !record.listens()
                 && binding.destination.is_zero()
                 && serves(binding, service)
@@ -158,14 +187,6 @@ impl Registry {
         }
     }
 
-    /// Whether another process of a network namespace neither listens nor has resolved an address: a server,
-    /// perhaps, that has told its clients the port and is about to bind it.
-    fn has_newcomer(&self, folder: &Folder) -> bool {
-        owners(folder)
-            .filter(|owner| *owner != self.owner.number())
-            .any(|owner| owner::look(folder, owner).is_some_and(|shown| !shown.is_at_work()))
-    }
-
     /// Looks at the folders of other network namespaces, until `enough`.
     fn elsewhere(&self, main: &Folder, mut enough: impl FnMut(Namespace, &Folder) -> bool) {
         for other in Namespace::all(main).into_iter().filter(|other| *other != self.namespace) {
@@ -174,6 +195,14 @@ impl Registry {
             }
         }
     }
+}
+
+/// Whether a process of a network namespace, other than who asks, neither listens nor has resolved an address:
+/// a server, perhaps, that has told its clients the port and is about to bind it.
+fn has_newcomer(folder: &Folder, asks: Option<u64>) -> bool {
+    owners(folder)
+        .filter(|owner| Some(*owner) != asks)
+        .any(|owner| owner::look(folder, owner).is_some_and(|shown| !shown.is_at_work()))
 }
 
 /// The processes of a network namespace.

@@ -9,12 +9,14 @@
 //! | [`datagram`] | what a receive queue keeps for datagrams that come |
 //! | [`receiver`] | what its receive queue keeps; requests that arrive are carried out there |
 //! | [`network`] | packets out and in |
+//! | [`management`] | management datagrams, by which connections are made |
 //! | [`port`] | the sockets of UDP port 4791, which the processes of one user share |
 //!
 //! What is sent and answered when is [`wire`](crate::wire)'s.
 
 pub(crate) mod addresses;
 pub(crate) mod datagram;
+pub(crate) mod management;
 pub(crate) mod network;
 pub mod port;
 pub(crate) mod receiver;

@@ -148,7 +148,7 @@ fn take(inbox: &mut Inbox, socket: &Socket, tell: &mut impl FnMut(&Arrived<'_>))
 }
 
 /// The packet in a UDP payload, where it is whole, between which addresses it goes, and its identification.
-fn open<'a>(flow: &Flow, bytes: &'a [u8]) -> Option<(WireFlow, Packet<'a>, u16)> {
+pub(super) fn open<'a>(flow: &Flow, bytes: &'a [u8]) -> Option<(WireFlow, Packet<'a>, u16)> {
     let wire = wire_flow(flow.source, flow.source_port, flow.destination)?;
     // rule: wire-icrc
     let identification = icrc::identification(&wire, bytes)?;
@@ -156,7 +156,7 @@ fn open<'a>(flow: &Flow, bytes: &'a [u8]) -> Option<(WireFlow, Packet<'a>, u16)>
     Some((wire, packet, identification))
 }
 
-fn wire_flow(source: Ipv6Addr, source_port: u16, destination: Ipv6Addr) -> Option<WireFlow> {
+pub(super) fn wire_flow(source: Ipv6Addr, source_port: u16, destination: Ipv6Addr) -> Option<WireFlow> {
     let (from, to) = (SocketAddr::from((source, source_port)), SocketAddr::from((destination, PORT)));
     WireFlow::new(from, to)
 }

@@ -76,7 +76,7 @@ impl Shared {
     }
 
     /// See [`Port::door`](super::Port::door).
-    pub(super) fn door(&self) -> RawFd {
+    pub(crate) fn door(&self) -> RawFd {
         self.door.raw()
     }
 
@@ -105,7 +105,7 @@ impl Shared {
     }
 
     /// See [`Port::admit`](super::Port::admit).
-    pub(super) fn admit(&self) -> bool {
+    pub(crate) fn admit(&self) -> bool {
         for _ in 0..AT_ONCE {
             let (door, keeper) = (self.door.raw(), self.keeper.raw());
             let Ok(client) = socket::accept4(door, SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK) else {
@@ -255,7 +255,7 @@ pub(super) fn credentials(socket: &OwnedFd) -> Result<libc::ucred, Error> {
 }
 
 /// Waits until something is to be read, or the connection has ended; `false` when neither came in time.
-pub(super) fn poll(fd: RawFd, patience: Duration) -> Result<bool, Error> {
+pub(crate) fn poll(fd: RawFd, patience: Duration) -> Result<bool, Error> {
     let until = Instant::now() + patience;
     loop {
         let left = until.saturating_duration_since(Instant::now()).as_millis() as libc::c_int;

@@ -43,7 +43,7 @@ pub struct Socket {
 
 impl Socket {
     /// That of a place, with as much room as can be had.
-    pub(super) fn adopt(socket: OwnedFd, place: u16, options: Options) -> Result<Self> {
+    pub(crate) fn adopt(socket: OwnedFd, place: u16, options: Options) -> Result<Self> {
         let fd = socket.as_raw_fd();
         let wanted = options.room.min(libc::c_int::MAX.cast_unsigned() / 2);
         let amount = wanted.cast_signed();
@@ -64,7 +64,7 @@ impl Socket {
     }
 
     /// Throws away what has arrived, in so far as it is of before: as much as ever waits.
-    pub(super) fn drain(&self) {
+    pub(crate) fn drain(&self) {
         const MOST: u32 = 1 << 16;
         let fd = self.descriptor.raw();
         for _ in 0..MOST {

@@ -1,0 +1,242 @@
+//! Connections to other hosts: what brings their messages (MADs) out and in, and to the process that they are
+//! for.
+//!
+//! A thread takes what comes, and sends again what was lost, as the kernel's connection manager does by itself:
+//! the program may never ask for an event after its last message, which the other side waits for.
+
+use std::net::Ipv6Addr;
+use std::os::fd::{AsRawFd, RawFd};
+use std::time::Duration;
+
+use ironverbs_cm::address::Address;
+use ironverbs_cm::network::{Exchanges, Output, Peer};
+use ironverbs_cm::world::Message;
+use nix::unistd::{read, write};
+use softrdma::device::{Between, MAD_BYTES, Management};
+
+use crate::mail::{Letter, Mailbox, To};
+use crate::shim::Kept;
+use crate::sys::{self, made};
+
+/// How often a name is looked for that nobody has.
+const ATTEMPTS: u32 = 100;
+/// Messages that one look takes at most.
+const AT_ONCE: usize = 256;
+/// Requests at most that wait for who may be about to listen, and when they are looked at again.
+const MOST_HELD: usize = 16;
+const LISTENS_SOON: Duration = Duration::from_millis(5);
+
+/// See the module.
+#[derive(Debug)]
+pub struct Network {
+    management: Management,
+    /// The connections.
+    pub exchanges: Exchanges,
+    /// The upper bits of the numbers of this process's connections.
+    pub process: u16,
+    letters: Mailbox,
+    /// The same for requests to this process, by its number in the folder.
+    requests: Option<(u64, Mailbox)>,
+    /// Requests for which somebody may be about to listen.
+    held: Vec<Held>,
+    /// Wakes the thread.
+    wake: Kept,
+    /// Until when it sleeps.
+    sleeps_until: Option<Duration>,
+}
+
+/// A request that waits for who may be about to listen.
+#[derive(Debug)]
+struct Held {
+    came: Came,
+    service: u64,
+    to: Address,
+    until: Duration,
+    /// It is looked at just now.
+    is_out: bool,
+}
+
+/// What the thread waits for.
+#[derive(Debug)]
+pub struct Waits {
+    /// Descriptors, or -1.
+    pub fds: [RawFd; 5],
+    /// A time of `CLOCK_MONOTONIC`.
+    pub until: Option<Duration>,
+}
+
+/// A message that came.
+#[derive(Clone, Debug)]
+pub struct Came {
+    /// Between which addresses.
+    pub peer: Peer,
+    /// The message.
+    pub mad: Box<[u8; MAD_BYTES]>,
+    /// The listener that somebody else found for it; else 0.
+    pub listener: u64,
+    /// Whether somebody else has taken it from the port.
+    pub is_passed_on: bool,
+}
+
+impl Network {
+    /// Shares the port with the other processes of this user.
+    ///
+    /// # Errors
+    /// Those of the system. Why the port is not to be had, the device says.
+    pub fn open() -> Result<Network, i32> {
+        let management = Management::open().map_err(|_| libc::ENETDOWN)?;
+        let (process, letters) = named()?;
+        // SAFETY: the call takes no pointer.
+        let wake = made(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
+        Ok(Network {
+            management,
+            exchanges: Exchanges::default(),
+            process,
+            letters,
+            requests: None,
+            held: Vec::new(),
+            wake: Kept::new(wake)?,
+            sleeps_until: None,
+        })
+    }
+
+    /// Requests to this process are for who has this number in the folder.
+    pub fn serve(&mut self, owner: u64) {
+        if self.requests.as_ref().is_none_or(|(known, _)| *known != owner) {
+            self.requests = Mailbox::new(To::Owner(owner)).ok().map(|mailbox| (owner, mailbox));
+        }
+    }
+
+    /// Sends a message to another host.
+    pub fn send(&mut self, peer: &Peer, message: &Message) {
+        let (source, destination) = (Ipv6Addr::from(peer.own), Ipv6Addr::from(peer.address));
+        let between = Between { source, destination, interface: peer.interface };
+        self.management.send(&between, message);
+    }
+
+    /// Gives a message to another process; whether there is one.
+    pub fn pass_on(&self, to: To, came: &Came, listener: u64) -> bool {
+        self.letters.send(to, &Letter { listener, peer: came.peer, mad: *came.mad })
+    }
+
+    /// The next thing to be done but packets, which are sent.
+    pub fn next_output(&mut self) -> Option<Output> {
+        loop {
+            match self.exchanges.next_output()? {
+                Output::Packet { peer, message } => self.send(&peer, &message),
+                other => return Some(other),
+            }
+        }
+    }
+
+    /// Keeps a request for this long at most, while somebody may be about to listen; whether it is kept.
+    pub fn hold(&mut self, came: &Came, service: u64, to: &Address, time: Duration) -> bool {
+        let now = sys::now();
+        let is_same = |held: &&mut Held| (held.came.peer, &held.came.mad) == (came.peer, &came.mad);
+        if let Some(held) = self.held.iter_mut().find(is_same) {
+            held.is_out = now >= held.until;
+            return !held.is_out;
+        }
+        if self.held.len() == MOST_HELD {
+            return false;
+        }
+        let (came, to, until) = (came.clone(), *to, now + time);
+        self.held.push(Held { came, service, to, until, is_out: false });
+        true
+    }
+
+    /// The requests that are kept, to be looked at again. Those that are not kept anew after that are
+    /// forgotten.
+    pub fn held_requests(&mut self) -> Vec<(Came, u64, Address)> {
+        self.held.iter_mut().for_each(|held| held.is_out = true);
+        self.held.iter().map(|held| (held.came.clone(), held.service, held.to)).collect()
+    }
+
+    /// Says the last word of each connection. Asks for no memory.
+    pub fn end(&mut self) {
+        let Network { management, exchanges, .. } = self;
+        for (peer, message) in exchanges.farewells() {
+            let (source, destination) = (Ipv6Addr::from(peer.own), Ipv6Addr::from(peer.address));
+            management.send(&Between { source, destination, interface: peer.interface }, message);
+        }
+    }
+
+    /// What has come, and whether there may be more. Processes that ask for the port are answered.
+    pub fn take(&mut self, takes_from_port: bool) -> (Vec<Came>, bool) {
+        let _later = self.management.admit();
+        let _none = read(&self.wake, &mut [0; 8]);
+        let mut all = Vec::new();
+        let more = takes_from_port
+            && self.management.receive(|between, mad| {
+                let Between { source, destination, interface } = *between;
+                let interface = if source.is_unicast_link_local() { interface } else { 0 };
+                let peer = Peer { address: source.octets(), own: destination.octets(), interface };
+                all.push(Came { peer, mad: Box::new(*mad), listener: 0, is_passed_on: false });
+            });
+        let mailboxes = [Some(&self.letters), self.requests.as_ref().map(|(_, mailbox)| mailbox)];
+        for mailbox in mailboxes.into_iter().flatten() {
+            for _ in 0..AT_ONCE {
+                let Some(Letter { listener, peer, mad }) = mailbox.receive() else { break };
+                all.push(Came { peer, mad: Box::new(mad), listener, is_passed_on: true });
+            }
+        }
+        (all, more)
+    }
+
+    /// What the thread waits for from now on.
+    pub fn waits(&mut self, takes_from_port: bool, more: bool) -> Waits {
+        let [common, door] = self.management.descriptors();
+        let requests = self.requests.as_ref().map_or(-1, |(_, mailbox)| mailbox.fd());
+        let common = if takes_from_port { common } else { -1 };
+        self.held.retain(|held| !held.is_out);
+        let soon = (!self.held.is_empty()).then(|| sys::now() + LISTENS_SOON);
+        let due = self.exchanges.next_due().into_iter().chain(soon).min();
+        self.sleeps_until = if more { Some(Duration::ZERO) } else { due };
+        let fds = [common, door, self.letters.fd(), requests, self.wake.as_raw_fd()];
+        Waits { fds, until: self.sleeps_until }
+    }
+
+    /// The thread shall look: what it waits for may have changed.
+    pub fn look_again(&mut self) {
+        let _awake = write(&self.wake, &1_u64.to_ne_bytes());
+    }
+
+    /// The same where something is due before the thread looks.
+    pub fn look_in_time(&mut self) {
+        let due = self.exchanges.next_due();
+        if due.is_some_and(|due| self.sleeps_until.is_none_or(|until| due < until)) {
+            self.sleeps_until = due;
+            self.look_again();
+        }
+    }
+}
+
+/// Upper bits of numbers that no other process of this user has, and the mailbox for them.
+fn named() -> Result<(u16, Mailbox), i32> {
+    for _ in 0..ATTEMPTS {
+        let bits = sys::random() as u16;
+        if bits == 0 {
+            continue;
+        }
+        match Mailbox::new(To::Connections(bits)) {
+            Err(libc::EADDRINUSE) => {}
+            made => return made.map(|mailbox| (bits, mailbox)),
+        }
+    }
+    Err(libc::EADDRINUSE)
+}
+
+/// Sleeps as the thread does.
+pub fn wait(waits: &Waits) {
+    let mut polled = waits.fds.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+    let timeout = waits.until.map(|until| {
+        let left = until.saturating_sub(sys::now());
+        libc::timespec {
+            tv_sec: libc::time_t::try_from(left.as_secs()).unwrap_or(libc::time_t::MAX),
+            tv_nsec: libc::c_long::from(left.subsec_nanos().cast_signed()),
+        }
+    });
+    let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: the array and the time live across the call, and the length is the array's.
+    unsafe { libc::ppoll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, timeout, std::ptr::null()) };
+}
