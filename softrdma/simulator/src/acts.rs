@@ -51,7 +51,7 @@ impl Thread<'_> {
             }
             Act::ResizeCq(cq) => {
                 let cq = &self.program.cqs[*cq];
-                let (small, large) = if self.program.plan.small_queues { (2, 4) } else { (512, 1024) };
+                let (small, large) = if self.program.plan.has_small_queues() { (2, 4) } else { (512, 1024) };
                 let resized = cq.resize(if cq.cqe() > small { small } else { large });
                 Totals::add(&ledger.totals.resized, u64::from(resized.is_ok()));
             }

@@ -3,8 +3,8 @@
 //! afterwards.
 //!
 //! Each run follows from one number. `scripts/simulate` builds this and runs it: `SEEDS=100000`,
-//! `FIRST_SEED=5000`, or `SEED=17` for one alone. A run that breaks an invariant prints its seed and what
-//! happened last.
+//! `FIRST_SEED=5000`, or `SEED=17` for one alone; `KIND=breaks` leaves out those of another
+//! [kind](plan::Kind). A run that breaks an invariant prints its seed and what happened last.
 
 mod acts;
 mod check;
@@ -22,7 +22,7 @@ use softrdma_schedule::play::Play;
 use softrdma_schedule::{Why, begin, shared};
 
 use ledger::Ledger;
-use plan::Plan;
+use plan::{Kind, Plan};
 
 /// Steps of a run at most. A request that is tried again by the shortest timer until the end takes a hundred
 /// million.
@@ -107,6 +107,7 @@ fn main() {
         Some(seed) => (seed, 1),
         None => (number("FIRST_SEED").unwrap_or(0), number("SEEDS").unwrap_or(1000)),
     };
+    let kind = std::env::var("KIND").ok().map(|name| Kind::named(&name).expect("KIND is one"));
     // SAFETY: memory of a page, of which zeroes are a value.
     let stop = unsafe { &*shared(1).cast::<AtomicBool>() };
     let players = processors().min(count as usize);
@@ -117,7 +118,10 @@ fn main() {
             if libc::fork() == 0 {
                 pin(player);
                 let done = &mut *done.add(player);
-                play(first + player as u64, first + count, players, done, stop);
+                let seeds = (first + player as u64..).step_by(players);
+                let seeds = seeds.filter(|seed| kind.is_none_or(|kind| Plan::new(*seed).kind == kind));
+                let share = (count as usize - player).div_ceil(players);
+                play(seeds.take(share), count == 1, done, stop);
                 libc::_exit(0);
             }
         }
@@ -134,7 +138,7 @@ fn main() {
     }
     println!("{totals:?}");
     let missing = if failed == 0 { count - totals.runs } else { 0 };
-    let never = count >= 1000 && totals.all().into_iter().any(|count| *count == 0);
+    let never = count >= 1000 && kind.is_none() && totals.all().into_iter().any(|count| *count == 0);
     if never {
         println!("something never happened");
     }
@@ -163,12 +167,12 @@ fn pin(player: usize) {
     }
 }
 
-/// Plays every so many-th seed, until one breaks an invariant, here or in another process that plays.
-fn play(first: u64, end: u64, players: usize, done: &mut Done, stop: &AtomicBool) {
+/// Plays these seeds, until one breaks an invariant, here or in another process that plays.
+fn play(seeds: impl Iterator<Item = u64>, verbose: bool, done: &mut Done, stop: &AtomicBool) {
     // SAFETY: zeroes are a value of a ledger.
     let ledger = unsafe { &mut *shared(std::mem::size_of::<Ledger>()).cast::<Ledger>() };
-    for seed in (first..end).step_by(players) {
-        if !run(seed, ledger, &mut done.totals, end - first == 1) {
+    for seed in seeds {
+        if !run(seed, ledger, &mut done.totals, verbose) {
             done.failed += 1;
             stop.store(number("KEEP_GOING").is_none(), Ordering::Relaxed);
         }

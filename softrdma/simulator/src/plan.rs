@@ -100,11 +100,33 @@ impl Message {
     }
 }
 
+/// What a run is mostly about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Anything.
+    Mixed,
+    /// Completion queues that are small enough to overrun.
+    Small,
+    /// Connections that send, so that much goes by direct rings.
+    Sends,
+    /// One of them that breaks and begins anew all the time.
+    Breaks,
+    /// Datagrams that go from one queue pair to another all the time.
+    Datagrams,
+}
+
+impl Kind {
+    /// By its name in lower case.
+    pub fn named(name: &str) -> Option<Self> {
+        let all = [Self::Mixed, Self::Small, Self::Sends, Self::Breaks, Self::Datagrams];
+        all.into_iter().find(|kind| format!("{kind:?}").to_lowercase() == name)
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Plan {
-    /// Completion queues are small enough to overrun.
-    pub small_queues: bool,
+    pub kind: Kind,
     pub processes: Vec<ProcessPlan>,
     pub messages: Vec<Message>,
     pub fates: Vec<(u64, u32, Fate)>,
@@ -121,14 +143,18 @@ impl Plan {
     pub fn new(seed: u64) -> Self {
         let random = Random::new(seed);
         let small_queues = random.once_in(12);
-        // Connections that send, so that much goes by direct rings.
         let sends = !small_queues && random.once_in(3);
         // Into shared receive queues.
         let shares = sends && random.once_in(3);
-        // Or datagrams that go from one queue pair to another all the time, for the same reason.
         let datagrams = !small_queues && !sends && random.once_in(4);
-        // One of them that breaks and begins anew all the time.
         let breaks = sends && random.once_in(2);
+        let kind = match () {
+            () if small_queues => Kind::Small,
+            () if breaks => Kind::Breaks,
+            () if sends => Kind::Sends,
+            () if datagrams => Kind::Datagrams,
+            () => Kind::Mixed,
+        };
         let count = if breaks { 2 } else { 2 + random.below(3) as usize };
         let mut processes: Vec<_> = (0..count)
             .map(|_| {
@@ -168,7 +194,12 @@ impl Plan {
         }
         let mean = random.pick(&[1, 3, 10, 10, 40, 40, 150]);
         let counted = random.pick(&[Steps::All, Steps::Shared, Steps::Written]);
-        Self { small_queues, processes, messages, fates, mean, counted, span }
+        Self { kind, processes, messages, fates, mean, counted, span }
+    }
+
+    /// Whether completion queues are small enough to overrun.
+    pub fn has_small_queues(&self) -> bool {
+        self.kind == Kind::Small
     }
 }
 

@@ -112,7 +112,7 @@ impl<'a> Program<'a> {
         let channels: Vec<_> =
             (0..own.threads).map(|_| Channel::new(&node.device).expect("a channel")).collect();
         channels.iter().for_each(|channel| set_nonblocking(channel.fd()));
-        let size = if plan.small_queues { 2 } else { 512 };
+        let size = if plan.has_small_queues() { 2 } else { 512 };
         let cqs: Vec<_> = (0..own.threads)
             .map(|n| {
                 let flags = CqFlags::default();

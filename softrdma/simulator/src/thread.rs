@@ -116,7 +116,7 @@ impl Thread<'_> {
             Totals::add(&self.program.ledger.totals.events, 1);
             if event == Event::CqErr {
                 self.program.ledger.seen[self.program.me].overran.set(true);
-                if !self.program.plan.small_queues {
+                if !self.program.plan.has_small_queues() {
                     self.program.board.violated("a large completion queue overran");
                 }
             }
