@@ -12,3 +12,4 @@ mod peer;
 mod refused;
 mod states;
 mod stopped;
+mod tail_loss;

@@ -1,6 +1,7 @@
 //! An end of a connection: its machines, its memory, and what it knows to be true of what arrives.
 
 use softrdma::rules::requester::{Retry, Syndrome};
+use softrdma::rules::timers::ack_timeout;
 use softrdma::rules::verbs::{Opcode as Verb, Status};
 use softrdma::wire::connection::{Connection, Mtu};
 use softrdma::wire::opcode::{Opcode, Operation, Transport};
@@ -63,6 +64,8 @@ pub struct End {
     /// When the first packet with a mark came, and how many notifications were sent since.
     marked: Option<u64>,
     notifications: u64,
+    /// When the last of its packets was sent for the first time since an answer came, and how often since.
+    pub last: Option<(u64, u32)>,
 }
 
 /// Nanoseconds for each congestion notification.
@@ -95,6 +98,7 @@ impl End {
             sent_since: false,
             marked: None,
             notifications: 0,
+            last: None,
         }
     }
 
@@ -116,7 +120,7 @@ impl End {
         (self.expected, self.begun) = (receives, 0);
         (self.broken, self.spoiled, self.shadow) = (false, None, shadow);
         (self.sent, self.halved, self.sent_since) = (sends, None, false);
-        (self.marked, self.notifications) = (None, 0);
+        (self.marked, self.notifications, self.last) = (None, 0, None);
     }
 
     /// A packet came with a mark of congestion.
@@ -190,6 +194,7 @@ impl End {
     }
 
     fn take_answer(&mut self, packet: &Packet<'_>, now: u64) {
+        self.last = None;
         match self.requester.take(packet, now) {
             Taken::Nothing => {}
             Taken::Read { ticket, offset } => {
@@ -211,15 +216,27 @@ impl End {
         let ticket = transmit.ticket.0;
         assert!(!drains || ticket < self.begun, "nothing is begun while the queue drains");
         self.begun = self.begun.max(ticket + 1);
-        let read = transmit.head.headers.reth.filter(|_| transmit.head.bth.opcode == Opcode::READ_REQUEST);
-        let last = transmit.head.bth.psn + (read.map_or(1, |reth| terms.mtu.packets(reth.length)) - 1);
+        let last = last_of(terms, transmit);
         if !last.is_before(self.sent) {
-            (self.sent, self.sent_since) = (last.next(), true);
+            (self.sent, self.sent_since, self.last) = (last.next(), true, None);
         }
         if terms.transport != Transport::Rc || self.unsure || peer.broken {
             return;
         }
         assert!(last.ahead_of(peer.expected) < terms.window.cast_signed(), "more is under way than may be");
+    }
+
+    /// Whether a packet asks once more for what was sent last, before an answer can be missing.
+    pub fn is_question(&mut self, terms: &Terms, transmit: &Transmit, now: u64) -> bool {
+        if terms.transport != Transport::Rc || last_of(terms, transmit).next() != self.sent {
+            return false;
+        }
+        let (first, times) = self.last.get_or_insert((now, 0));
+        let is_early = now - *first < ack_timeout(terms.retry.timeout).unwrap();
+        *times += 1;
+        assert!(!is_early || *times <= 2, "the last packet is asked for twice");
+        assert!(*times == 1 || transmit.head.bth.ack_req, "what is sent again asks for an answer");
+        is_early && *times == 2
     }
 
     /// Carries out what may be anything.
@@ -378,4 +395,10 @@ impl End {
             assert!(posted.answer == posted.expected, "an answer is what stood there");
         }
     }
+}
+
+/// The last PSN that a packet, or the answer that it asks for, takes.
+fn last_of(terms: &Terms, transmit: &Transmit) -> Psn {
+    let read = transmit.head.headers.reth.filter(|_| transmit.head.bth.opcode == Opcode::READ_REQUEST);
+    transmit.head.bth.psn + (read.map_or(1, |reth| terms.mtu.packets(reth.length)) - 1)
 }

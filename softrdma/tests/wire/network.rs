@@ -16,6 +16,8 @@ pub struct Weather {
     /// How many are late, and by how many nanoseconds at most.
     pub late: u64,
     pub by: u64,
+    /// Nanoseconds that any packet takes.
+    pub delay: u64,
     /// Come with a mark of congestion.
     pub marked: u64,
     /// Changed in few bits, which the ICRC shows: lost as well.
@@ -36,9 +38,6 @@ pub struct Network {
     pub lost: u64,
 }
 
-/// Nanoseconds that a packet takes.
-const DELAY: u64 = 5_000;
-
 impl Network {
     /// Sends a packet to an end.
     pub fn send(&mut self, now: u64, to: usize, packet: &[u8], weather: &Weather, random: &mut Random) {
@@ -54,7 +53,7 @@ impl Network {
                 change(&mut packet, random);
             }
             let late = random.per_mille(weather.late);
-            let at = now + DELAY + if late { random.below(weather.by + 1) } else { 0 };
+            let at = now + weather.delay + if late { random.below(weather.by + 1) } else { 0 };
             self.serial += 1;
             self.packets.insert((at, self.serial), (to, packet, random.per_mille(weather.marked)));
         }

@@ -28,6 +28,7 @@ pub struct Seen {
     pub changed: u64,
     pub drained: u64,
     pub notified: u64,
+    pub asked: u64,
     pub statuses: BTreeMap<&'static str, u64>,
 }
 
@@ -42,6 +43,7 @@ impl Seen {
         self.changed += other.changed;
         self.drained += other.drained;
         self.notified += other.notified;
+        self.asked += other.asked;
         for (status, count) in &other.statuses {
             *self.statuses.entry(status).or_default() += count;
         }
@@ -68,11 +70,16 @@ pub struct World {
     weather: Weather,
     now: u64,
     pairs: Vec<Pair>,
+    /// All but the times of verbs takes so many times as long: in slow runs the last packet is asked for early.
+    pace: u64,
     /// Ends die, retries are few, memory goes, messages are refused.
     mortal: bool,
     changes: bool,
     seen: Seen,
 }
+
+/// The pace of a slow run, a power of two.
+const SLOW: u64 = 64;
 
 /// Steps after which a run counts as one that does not end.
 const STEPS: u64 = 400_000;
@@ -100,11 +107,13 @@ impl World {
         let mortal = random.per_mille(250);
         let changes = random.per_mille(100);
         let calm = random.per_mille(200);
+        let pace = random.one_of(&[1, 1, SLOW]);
         let weather = Weather {
             lost: if calm { 0 } else { random.below(if mortal { 300 } else { 90 }) },
             doubled: if calm { 0 } else { random.below(100) },
             late: random.one_of(&[0, 20, 100, 300]),
-            by: random.one_of(&[3_000, 30_000, 300_000]),
+            by: random.one_of(&[3_000, 30_000, 300_000]) * pace,
+            delay: 5_000 * pace,
             marked: random.one_of(&[0, 0, 30, 300]),
             damaged: if calm { 0 } else { random.below(20) },
             changed: if changes { 1 + random.below(60) } else { 0 },
@@ -116,6 +125,7 @@ impl World {
             weather,
             now: 1,
             pairs: vec![],
+            pace,
             mortal,
             changes,
             seen: Seen::default(),
@@ -136,8 +146,8 @@ impl World {
             transport: if unreliable { Transport::Uc } else { Transport::Rc },
             mtu: Mtu::from_bytes(random.one_of(&[256, 256, 512, 1024, 2048, 4096])).unwrap(),
             retry: Retry {
-                // From 65 µs to 1 ms.
-                timeout: 4 + random.below(5) as u8,
+                // From 65 µs to 1 ms, or from 4 to 67 ms.
+                timeout: (4 + random.below(5) + u64::from(self.pace.ilog2())) as u8,
                 retry_cnt: if self.mortal { random.below(4) as u8 } else { 7 },
                 rnr_retry: if self.mortal { 1 + random.below(7) as u8 } else { 7 },
             },
@@ -187,7 +197,7 @@ impl World {
     }
 
     fn step(&mut self) {
-        let acts = self.now + 1 + self.random.below(12_000);
+        let acts = self.now + 1 + self.random.below(12_000 * self.pace);
         let deadlines =
             self.pairs.iter().flat_map(|pair| &pair.ends).filter_map(|end| end.requester.deadline());
         let next = deadlines.chain(self.network.next_arrival()).chain([acts]).min().unwrap();
@@ -288,9 +298,11 @@ impl World {
             }
             let Some(transmit) = end.requester.next(self.now) else { break };
             end.check_packet(peer, &pair.terms, &transmit, pair.drains[side]);
+            self.seen.asked += u64::from(end.is_question(&pair.terms, &transmit, self.now));
             if random.per_mille(30) {
                 // There is no room after all.
                 end.requester.unsend(&transmit);
+                end.last = None;
                 break;
             }
             let ticket = transmit.ticket.0 as usize;
@@ -360,7 +372,7 @@ impl World {
         }
         end.broken |= failed;
         if end.broken && pair.renewed.is_none() {
-            pair.renewed = Some(self.now + self.random.below(3_000_000));
+            pair.renewed = Some(self.now + self.random.below(3_000_000 * self.pace));
         }
     }
 

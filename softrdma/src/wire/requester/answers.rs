@@ -59,6 +59,7 @@ impl Requester {
         if number >= self.sent {
             return Taken::Nothing;
         }
+        self.tail_loss.heard(now);
         let syndrome = packet.headers.aeth.map(|aeth| aeth.syndrome);
         match (opcode.operation(), syndrome) {
             (Operation::Acknowledge, Some(syndrome)) => self.acknowledgement(number, syndrome, now),
@@ -140,6 +141,7 @@ impl Requester {
         }
         let under_way = self.sent - self.oldest;
         self.window.acknowledged((end - self.oldest) as u32, u32::try_from(under_way).unwrap_or(u32::MAX));
+        self.tail_loss.acknowledged(end, now);
         self.oldest = end;
         self.cursor = self.cursor.max(end);
         self.finish();
