@@ -7,6 +7,7 @@
 //! | [`message`] | what is posted, sent, taken and ended |
 //! | `answers` | what an answer changes |
 //! | `timer` | what happens when none comes |
+//! | `credits` | receive requests that the peer says it has |
 //! | `tail_loss` | the question whether the last packet was lost |
 //!
 //! Packets are counted from the queue pair's first on, without wrapping around; their PSN is the first one plus
@@ -21,6 +22,7 @@
 //! buffer. Each part is a request of its own, and they take the PSNs that one request for all of it would.
 
 mod answers;
+mod credits;
 pub mod message;
 mod tail_loss;
 mod timer;
@@ -36,6 +38,7 @@ use super::psn::Psn;
 use super::window::Window;
 use crate::rules::requester::Retry;
 use crate::rules::verbs::Status;
+use credits::{Credits, takes_request};
 use message::{Asked, Done, MAX_MESSAGE, Message, Pending, Refused, Ticket, Transmit};
 use tail_loss::TailLoss;
 
@@ -77,6 +80,7 @@ pub struct Requester {
     /// Packets that were sent since one asked for an acknowledgement.
     unasked: u32,
 
+    credits: Credits,
     tail_loss: TailLoss,
     /// When the wait for an answer began.
     since: u64,
@@ -127,6 +131,7 @@ impl Requester {
             next: 0,
             returned_to: None,
             unasked: 0,
+            credits: Credits::default(),
             tail_loss: TailLoss::default(),
             since: 0,
             waits_until: None,
@@ -148,7 +153,8 @@ impl Requester {
         (self.head, self.unfinished, self.at, self.tail) = (0, 0, 0, 0);
         (self.asked_head, self.asked_at, self.asked_tail) = (0, 0, 0);
         (self.oldest, self.cursor, self.sent, self.next) = (0, 0, 0, 0);
-        (self.returned_to, self.unasked, self.tail_loss) = (None, 0, TailLoss::default());
+        (self.returned_to, self.unasked) = (None, 0);
+        (self.credits, self.tail_loss) = (Credits::default(), TailLoss::default());
         (self.since, self.waits_until, self.probes) = (0, None, false);
         (self.retries, self.forgiven, self.rnr_retries) = (0, 0, 0);
         (self.drains, self.failed) = (false, None);
@@ -247,10 +253,13 @@ impl Requester {
         }
         let pending = *self.place(self.at);
         let fresh = pending.first >= self.sent;
-        if fresh && (self.drains || pending.message.fence && self.asked_head != self.asked_tail) {
+        if fresh && (self.drains || self.waits(&pending.message)) {
             return None;
         }
         let end = self.end_of_packet(&pending)?;
+        if fresh && !is_answered(pending.operation) {
+            self.credits.begins(takes_request(pending.message.opcode));
+        }
         if self.cursor == self.oldest {
             self.since = now;
         }
@@ -289,6 +298,13 @@ impl Requester {
         self.follow_cursor();
     }
 
+    /// Whether the message is not to begin yet.
+    fn waits(&self, message: &Message) -> bool {
+        let is_alone = self.oldest == self.sent;
+        message.fence && self.asked_head != self.asked_tail
+            || self.credits.are_spent() && !is_alone && takes_request(message.opcode)
+    }
+
     /// The packet behind the next one, where it may be sent. A request for an answer stands for all packets of
     /// that answer.
     fn end_of_packet(&mut self, pending: &Pending) -> Option<u64> {
@@ -317,6 +333,7 @@ impl Requester {
         let end = self.cursor + left.min(room);
         self.asked[(self.asked_tail & mask) as usize] = Asked { ticket: self.at, first: self.cursor, end };
         self.asked_tail += 1;
+        self.credits.begins(false);
         Some(end)
     }
 

@@ -5,7 +5,7 @@ use softrdma::rules::timers::ack_timeout;
 use softrdma::rules::verbs::{Opcode as Verb, Status};
 use softrdma::wire::connection::{Connection, Mtu};
 use softrdma::wire::opcode::{Opcode, Operation, Transport};
-use softrdma::wire::packet::{DEFAULT_P_KEY, Packet};
+use softrdma::wire::packet::{DEFAULT_P_KEY, Head, Packet};
 use softrdma::wire::psn::Psn;
 use softrdma::wire::requester::Requester;
 use softrdma::wire::requester::message::{Done, Taken, Transmit};
@@ -25,6 +25,8 @@ pub struct Terms {
     pub retry: Retry,
     pub reads: u8,
     pub window: u32,
+    /// Both say how many receive requests they have.
+    pub counts: bool,
 }
 
 pub struct End {
@@ -66,6 +68,14 @@ pub struct End {
     notifications: u64,
     /// When the last of its packets was sent for the first time since an answer came, and how often since.
     pub last: Option<(u64, u32)>,
+    /// Messages that take a receive request, and were begun.
+    sends: u64,
+    /// Behind the last packet that the peer has spoken of, and whether it has said then what room it has.
+    spoken_of: Psn,
+    hears_credits: bool,
+    /// Receive requests that were taken here, and up to which of them the peer may have heard that there are.
+    taken: u64,
+    told: u64,
 }
 
 /// Nanoseconds for each congestion notification.
@@ -99,6 +109,11 @@ impl End {
             marked: None,
             notifications: 0,
             last: None,
+            sends: 0,
+            spoken_of: Psn::new(0),
+            hears_credits: false,
+            taken: 0,
+            told: 0,
         }
     }
 
@@ -121,6 +136,8 @@ impl End {
         (self.broken, self.spoiled, self.shadow) = (false, None, shadow);
         (self.sent, self.halved, self.sent_since) = (sends, None, false);
         (self.marked, self.notifications, self.last) = (None, 0, None);
+        (self.sends, self.taken, self.told) = (0, 0, 0);
+        (self.spoken_of, self.hears_credits) = (sends, false);
     }
 
     /// A packet came with a mark of congestion.
@@ -195,6 +212,12 @@ impl End {
 
     fn take_answer(&mut self, packet: &Packet<'_>, now: u64) {
         self.last = None;
+        let psn = packet.bth.psn;
+        if !psn.is_before(self.spoken_of) && psn.is_before(self.sent) {
+            let is_positive = packet.headers.aeth.is_some_and(|aeth| aeth.syndrome < 32);
+            self.hears_credits |= is_positive;
+            self.spoken_of = if is_positive { psn.next() } else { psn };
+        }
         match self.requester.take(packet, now) {
             Taken::Nothing => {}
             Taken::Read { ticket, offset } => {
@@ -224,6 +247,34 @@ impl End {
             return;
         }
         assert!(last.ahead_of(peer.expected) < terms.window.cast_signed(), "more is under way than may be");
+    }
+
+    /// A packet goes out, with no message under way where it is alone: those that take a receive request are one
+    /// more than the peer has, once it has said so. Whether it is of that one.
+    pub fn check_credits(&mut self, peer: &End, terms: &Terms, transmit: &Transmit, alone: bool) -> bool {
+        let ticket = transmit.ticket.0;
+        let opcode = self.posted[ticket as usize].message.opcode;
+        let takes = !matches!(opcode, Verb::RdmaRead | Verb::RdmaWrite | Verb::CmpAndSwp | Verb::FetchAndAdd);
+        if ticket < self.begun || !takes {
+            return false;
+        }
+        self.sends += 1;
+        if !terms.counts || terms.transport != Transport::Rc || self.unsure || !self.hears_credits {
+            return false;
+        }
+        assert!(alone || self.sends <= peer.told + 1, "more is sent than the peer has room for");
+        self.sends > peer.told
+    }
+
+    /// An answer with the receive requests that there are, where that is said.
+    pub fn with_credits(&mut self, terms: &Terms, head: &Head) -> Head {
+        let mut head = *head;
+        if let Some(aeth) = head.headers.aeth.as_mut().filter(|aeth| terms.counts && aeth.syndrome == 31) {
+            let credits = self.receives.min(4);
+            aeth.syndrome = credits as u8;
+            self.told = self.told.max(self.taken + u64::from(credits));
+        }
+        head
     }
 
     /// Whether a packet asks once more for what was sent last, before an answer can be missing.
@@ -348,7 +399,7 @@ impl End {
         }
         match self.receives.checked_sub(1) {
             Some(left) => {
-                self.receives = left;
+                (self.receives, self.taken) = (left, self.taken + 1);
                 None
             }
             None => Some(Executed::NotReady(1 + (self.executed % 6) as u8)),

@@ -29,6 +29,7 @@ pub struct Seen {
     pub drained: u64,
     pub notified: u64,
     pub asked: u64,
+    pub beyond: u64,
     pub statuses: BTreeMap<&'static str, u64>,
 }
 
@@ -44,6 +45,7 @@ impl Seen {
         self.drained += other.drained;
         self.notified += other.notified;
         self.asked += other.asked;
+        self.beyond += other.beyond;
         for (status, count) in &other.statuses {
             *self.statuses.entry(status).or_default() += count;
         }
@@ -153,6 +155,7 @@ impl World {
             },
             reads: random.one_of(&[1, 2, 3, 4, 16]),
             window: random.one_of(&[1, 2, 5, 16, 64, 128, 128]),
+            counts: random.per_mille(400),
         };
         Pair {
             ends: [End::new(0), End::new(1)],
@@ -296,7 +299,9 @@ impl World {
             if end.broken {
                 break;
             }
+            let alone = end.requester.is_drained();
             let Some(transmit) = end.requester.next(self.now) else { break };
+            self.seen.beyond += u64::from(end.check_credits(peer, &pair.terms, &transmit, alone));
             end.check_packet(peer, &pair.terms, &transmit, pair.drains[side]);
             self.seen.asked += u64::from(end.is_question(&pair.terms, &transmit, self.now));
             if random.per_mille(30) {
@@ -327,6 +332,7 @@ impl World {
                 self.seen.notified += 1;
                 end.check_notification(self.now);
             }
+            let head = end.with_credits(&pair.terms, &response.head);
             let payload = match &response.payload {
                 Some(part) => {
                     let at = end.place(part.va, part.length).unwrap_or(0);
@@ -334,7 +340,7 @@ impl World {
                 }
                 None => &[][..],
             };
-            let packet = encode(&response.head, payload);
+            let packet = encode(&head, payload);
             self.network.send(self.now, to, &packet, &self.weather, random);
         }
     }

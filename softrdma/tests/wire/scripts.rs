@@ -300,7 +300,7 @@ fn play_file(name: &str, scripts: &str) -> usize {
 }
 
 // rule: wire-lost-answer, wire-old-answers, wire-gap, status-of-nak, ack-retries, rnr-retries, rnr-wait
-// rule: qp-drains, wire-congestion, wire-tail-loss
+// rule: qp-drains, wire-congestion, wire-tail-loss, wire-credits
 #[test]
 fn requester_scripts() {
     assert!(play_file("requester.txt", include_str!("scripts/requester.txt")) >= 20);

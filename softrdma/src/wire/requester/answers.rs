@@ -26,7 +26,6 @@ enum Answer {
 impl Answer {
     fn of(syndrome: u8) -> Self {
         match (syndrome >> 5 & 3, syndrome & 31) {
-            // The lower bits count receive requests. Who has none says so when a message comes.
             (0, _) => Self::Acknowledged,
             (1, code) => Self::NotReady(code),
             (3, 0) => Self::OutOfSequence,
@@ -60,6 +59,9 @@ impl Requester {
             return Taken::Nothing;
         }
         self.tail_loss.heard(now);
+        if let Some(aeth) = packet.headers.aeth.filter(|aeth| aeth.syndrome >> 5 == 0) {
+            self.credits.told(aeth);
+        }
         let syndrome = packet.headers.aeth.map(|aeth| aeth.syndrome);
         match (opcode.operation(), syndrome) {
             (Operation::Acknowledge, Some(syndrome)) => self.acknowledgement(number, syndrome, now),
