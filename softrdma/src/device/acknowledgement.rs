@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::QueuePair;
+use super::far::Left;
 use super::send::SendSide;
 use crate::carrier::far::network::Burst;
 use crate::carrier::far::receiver::Receiver;
@@ -119,8 +120,9 @@ impl QueuePair {
 
     /// Sends the answers that are due, those for which there is no room with the next look at the network.
     fn answer_or_keep(&self) {
-        if self.answer() {
-            self.device().keep_answers(self);
+        let left = self.answer();
+        if left != Left::Nothing {
+            self.device().keep_answers(self, left);
         }
     }
 

@@ -35,6 +35,17 @@ use crate::wire::requester::message::{Message, Taken};
 /// Answers that leave together; what is behind them leaves with the next look at the network.
 const ANSWERS: usize = 128;
 
+/// What is left of answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Left {
+    /// None.
+    Nothing,
+    /// Some that leave with the next look at the network.
+    Some,
+    /// Those for which there was no room, behind some that have left or not.
+    NoRoom { has_sent: bool },
+}
+
 /// The way that a path says, where it leads to another host.
 pub(super) fn way(path: &Path) -> Option<Way> {
     let source = path.source.filter(|_| path.is_global)?;
@@ -351,30 +362,30 @@ impl QueuePair {
         self.answer();
     }
 
-    /// After packets came: answers them, ends what they ended, and sends what they made room for. Whether
+    /// After packets came: answers them, ends what they ended, and sends what they made room for. Which
     /// answers are left. A lone acknowledgement may wait for `later`.
-    pub(super) fn settle_arrivals(self: &Arc<Self>, later: Option<&Later>) -> bool {
-        let more = !self.answers_later(later) && self.answer();
+    pub(super) fn settle_arrivals(self: &Arc<Self>, later: Option<&Later>) -> Left {
+        let left = if self.answers_later(later) { Left::Nothing } else { self.answer() };
         let has_heard = self.arrivals.lock().as_mut().is_some_and(|receiver| receiver.take_heard());
         // Where the program keeps it, those that look after what waits come back to it.
-        let Some(mut side) = self.send_side_soon() else { return more };
+        let Some(mut side) = self.send_side_soon() else { return left };
         if let Some(far) = &mut side.far {
             if has_heard {
                 far.requester.heard();
             }
             self.work(&mut side, false);
         }
-        more
+        left
     }
 
-    /// Sends the answers that are due; whether some are left.
-    pub(super) fn answer(&self) -> bool {
+    /// Sends the answers that are due; which are left.
+    pub(super) fn answer(&self) -> Left {
         let (mut arrivals, endpoint) = (self.arrivals.lock(), &self.device().endpoint);
         let (Some(receiver), Some(network)) = (arrivals.as_mut(), self.device().network_way()) else {
-            return false;
+            return Left::Nothing;
         };
         let (peer, pd, qp_num) = (receiver.peer, self.pd(), self.qp_num());
-        let Some(mut response) = receiver.responder.next_response() else { return false };
+        let Some(mut response) = receiver.responder.next_response() else { return Left::Nothing };
         let mut burst = network.burst(&peer.flow());
         let mut loaded = [response; BURST];
         let (mut count, mut answers) = (0, 0);
@@ -397,13 +408,13 @@ impl QueuePair {
                 if left < count {
                     let unsent = next.iter().chain(loaded[left..count].iter().rev());
                     unsent.for_each(|response| receiver.responder.unsend(response));
-                    return true;
+                    return Left::NoRoom { has_sent: left > 0 };
                 }
                 count = 0;
             }
             match next {
                 Some(next) => response = next,
-                None => return answers == ANSWERS,
+                None => return if answers == ANSWERS { Left::Some } else { Left::Nothing },
             }
         }
     }
@@ -420,6 +431,6 @@ impl QueuePair {
 
     /// When the send queue is to be looked at again, where nothing comes.
     pub(super) fn far_deadline(&self, side: &SendSide) -> Option<u64> {
-        side.far.as_ref().and_then(|far| if far.is_held_up { Some(0) } else { far.requester.deadline() })
+        side.far.as_ref().and_then(|far| far.held_up.until().or_else(|| far.requester.deadline()))
     }
 }
