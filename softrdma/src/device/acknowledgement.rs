@@ -154,7 +154,7 @@ impl QueuePair {
         if !receiver.responder.has_lone_acknowledgement() || burst.is_full() {
             return None;
         }
-        let response = receiver.responder.next_response()?;
+        let response = receiver.responder.next_response(self.device().now())?;
         let Ok(()) = burst.push::<std::convert::Infallible>(&response.head, 0, |_| Ok(()));
         Some(response)
     }

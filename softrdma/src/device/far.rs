@@ -28,7 +28,7 @@ use crate::rules::request::{self, Operands, Outline, start};
 use crate::rules::requester::{Action, Outcome, Retry, Syndrome};
 use crate::rules::verbs::{Attr, Opcode, QpState, QpType, Status};
 use crate::wire::connection::Mtu;
-use crate::wire::opcode::{Operation, Transport};
+use crate::wire::opcode::{Opcode as WireOpcode, Operation, Transport};
 use crate::wire::packet::Packet;
 use crate::wire::requester::message::{Message, Taken};
 
@@ -44,6 +44,8 @@ pub(super) enum Left {
     Some,
     /// Those for which there was no room, behind some that have left or not.
     NoRoom { has_sent: bool },
+    /// Some that leave at this time.
+    Later(u64),
 }
 
 /// The way that a path says, where it leads to another host.
@@ -296,6 +298,9 @@ impl QueuePair {
         if flow.is_marked() && packet.bth.opcode.is_heavy() {
             receiver.responder.marked(self.device().now());
         }
+        if packet.bth.opcode == WireOpcode::CONGESTION_NOTIFICATION {
+            receiver.responder.congested(self.device().now());
+        }
         if packet.bth.opcode.operation().is_response() {
             drop(arrivals);
             self.take_answer(flow, packet);
@@ -385,7 +390,10 @@ impl QueuePair {
             return Left::Nothing;
         };
         let (peer, pd, qp_num) = (receiver.peer, self.pd(), self.qp_num());
-        let Some(mut response) = receiver.responder.next_response() else { return Left::Nothing };
+        let now = self.device().now();
+        let Some(mut response) = receiver.responder.next_response(now) else {
+            return receiver.responder.resumes(now).map_or(Left::Nothing, Left::Later);
+        };
         let mut burst = network.burst(&peer.flow());
         let mut loaded = [response; BURST];
         let (mut count, mut answers) = (0, 0);
@@ -402,7 +410,7 @@ impl QueuePair {
                 self.fail(QpState::Err);
             }
             answers += 1;
-            let next = if answers < ANSWERS { receiver.responder.next_response() } else { None };
+            let next = if answers < ANSWERS { receiver.responder.next_response(now) } else { None };
             if burst.is_full() || next.is_none() {
                 let left = burst.launch();
                 if left < count {
@@ -414,7 +422,8 @@ impl QueuePair {
             }
             match next {
                 Some(next) => response = next,
-                None => return if answers == ANSWERS { Left::Some } else { Left::Nothing },
+                None if answers == ANSWERS => return Left::Some,
+                None => return receiver.responder.resumes(now).map_or(Left::Nothing, Left::Later),
             }
         }
     }

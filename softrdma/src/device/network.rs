@@ -98,6 +98,7 @@ impl Net {
             // It is the same socket for all.
             (Left::NoRoom { .. }, Some(until)) if now < until => until,
             (Left::NoRoom { has_sent }, _) => pending.pause.begin(now, has_sent),
+            (Left::Later(at), _) => at,
             _ => 0,
         };
         self.resumes.fetch_min(resumes, Ordering::Relaxed);

@@ -76,6 +76,8 @@ pub struct End {
     /// Receive requests that were taken here, and up to which of them the peer may have heard that there are.
     taken: u64,
     told: u64,
+    /// Packets of the pair that were lost or late before it heard an answer last.
+    pub trouble: u64,
 }
 
 /// Nanoseconds for each congestion notification.
@@ -114,6 +116,7 @@ impl End {
             hears_credits: false,
             taken: 0,
             told: 0,
+            trouble: 0,
         }
     }
 
@@ -182,6 +185,7 @@ impl End {
             return;
         }
         if packet.bth.opcode == Opcode::CONGESTION_NOTIFICATION {
+            self.responder.congested(now);
             return self.slow(peer, terms, |requester| {
                 assert_eq!(requester.take(packet, now), Taken::Nothing);
             });

@@ -36,6 +36,8 @@ pub struct Network {
     serial: u64,
     pub sent: u64,
     pub lost: u64,
+    /// Packets between the ends of each pair that were lost or late.
+    trouble: BTreeMap<usize, u64>,
 }
 
 impl Network {
@@ -44,6 +46,7 @@ impl Network {
         self.sent += 1;
         if random.per_mille(weather.lost) || random.per_mille(weather.damaged) && is_seen(packet, random) {
             self.lost += 1;
+            *self.trouble.entry(to / 2).or_default() += 1;
             return;
         }
         let copies = 1 + u64::from(random.per_mille(weather.doubled));
@@ -53,10 +56,16 @@ impl Network {
                 change(&mut packet, random);
             }
             let late = random.per_mille(weather.late);
+            *self.trouble.entry(to / 2).or_default() += u64::from(late);
             let at = now + weather.delay + if late { random.below(weather.by + 1) } else { 0 };
             self.serial += 1;
             self.packets.insert((at, self.serial), (to, packet, random.per_mille(weather.marked)));
         }
+    }
+
+    /// How many packets of a pair were lost or late.
+    pub fn trouble(&self, pair: usize) -> u64 {
+        self.trouble.get(&pair).copied().unwrap_or(0)
     }
 
     /// Packets to these ends are gone.

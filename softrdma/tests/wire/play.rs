@@ -193,6 +193,7 @@ impl World {
             let shadow = Shadow { memory: pair.ends[side ^ 1].memory.clone(), read_since: false };
             let dest_qp = number(index, side ^ 1);
             pair.ends[side].unsure = self.changes;
+            pair.ends[side].trouble = self.network.trouble(index);
             pair.ends[side].start(&pair.terms, dest_qp, psns[side], psns[side ^ 1], shadow);
         }
         (pair.renewed, pair.drains) = (None, [false; 2]);
@@ -237,6 +238,9 @@ impl World {
             let terms = &pair.terms;
             if marked && packet.bth.opcode.is_heavy() && !end.broken {
                 end.mark(peer, terms, &packet, self.now);
+            }
+            if packet.bth.opcode.operation().is_response() {
+                end.trouble = self.network.trouble(to / 2);
             }
             end.take(peer, terms, &packet, self.now);
         }
@@ -323,7 +327,7 @@ impl World {
         // The last answer of one that breaks goes out.
         let room = if end.broken && !end.responder.is_failed() { 0 } else { random.below(20) };
         for _ in 0..room {
-            let Some(response) = end.responder.next_response() else { break };
+            let Some(response) = end.responder.next_response(self.now) else { break };
             if random.per_mille(30) {
                 end.responder.unsend(&response);
                 break;
@@ -352,6 +356,7 @@ impl World {
         let [one, other] = &mut pair.ends;
         let (end, peer) = if side == 0 { (one, other) } else { (other, one) };
         let mut failed = end.responder.is_failed();
+        let trouble = self.network.trouble(index) - end.trouble;
         if failed && !end.broken {
             end.requester.flush();
         }
@@ -368,7 +373,8 @@ impl World {
                 Status::WrFlushErr => !first || end.broken || failed,
                 Status::RemAccessErr => posted.refused,
                 Status::LocProtErr => end.spoiled == Some(done.ticket.0),
-                Status::RetryExcErr => self.mortal || peer.broken,
+                // Half of the tries, and it is the network: an answer may wait as well.
+                Status::RetryExcErr => self.mortal || peer.broken || trouble >= 4,
                 Status::RnrRetryExcErr => self.mortal,
                 _ => false,
             };
