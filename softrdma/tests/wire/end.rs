@@ -76,7 +76,8 @@ pub struct End {
     /// Receive requests that were taken here, and up to which of them the peer may have heard that there are.
     taken: u64,
     told: u64,
-    /// Packets of the pair that were lost or late before it heard an answer last.
+    /// An answer came to what is under way, and packets of the pair that were lost or late before the last one.
+    pub is_answered: bool,
     pub trouble: u64,
 }
 
@@ -116,6 +117,7 @@ impl End {
             hears_credits: false,
             taken: 0,
             told: 0,
+            is_answered: false,
             trouble: 0,
         }
     }
@@ -220,6 +222,7 @@ impl End {
         if !psn.is_before(self.spoken_of) && psn.is_before(self.sent) {
             let is_positive = packet.headers.aeth.is_some_and(|aeth| aeth.syndrome < 32);
             self.hears_credits |= is_positive;
+            self.is_answered = true;
             self.spoken_of = if is_positive { psn.next() } else { psn };
         }
         match self.requester.take(packet, now) {

@@ -239,10 +239,10 @@ impl World {
             if marked && packet.bth.opcode.is_heavy() && !end.broken {
                 end.mark(peer, terms, &packet, self.now);
             }
-            if packet.bth.opcode.operation().is_response() {
+            end.take(peer, terms, &packet, self.now);
+            if std::mem::take(&mut end.is_answered) {
                 end.trouble = self.network.trouble(to / 2);
             }
-            end.take(peer, terms, &packet, self.now);
         }
     }
 
