@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::QueuePair;
-use super::far::Left;
 use super::send::SendSide;
 use crate::carrier::far::network::Burst;
+use crate::carrier::far::pause::Left;
 use crate::carrier::far::receiver::Receiver;
 use crate::wire::responder::step::Response;
 

@@ -13,6 +13,7 @@ use super::acknowledgement::Later;
 use super::qp_attributes::{Attributes, Path};
 use super::send::SendSide;
 use crate::carrier::far::network::BURST;
+use crate::carrier::far::pause::Left;
 use crate::carrier::far::port::flow::Flow;
 use crate::carrier::far::receiver::Receiver;
 use crate::carrier::far::sender::{Sender, message};
@@ -34,19 +35,6 @@ use crate::wire::requester::message::{Message, Taken};
 
 /// Answers that leave together; what is behind them leaves with the next look at the network.
 const ANSWERS: usize = 128;
-
-/// What is left of answers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Left {
-    /// None.
-    Nothing,
-    /// Some that leave with the next look at the network.
-    Some,
-    /// Those for which there was no room, behind some that have left or not.
-    NoRoom { has_sent: bool },
-    /// Some that leave at this time.
-    Later(u64),
-}
 
 /// The way that a path says, where it leads to another host.
 pub(super) fn way(path: &Path) -> Option<Way> {

@@ -13,12 +13,11 @@ use ironverbs_os::growth::TryPush;
 
 use super::acknowledgement::Later;
 use super::datagrams::Violations;
-use super::far::Left;
 use super::{Device, QueuePair};
 use crate::carrier::far::addresses::Addresses;
 use crate::carrier::far::datagram::Arrived;
 use crate::carrier::far::network::{Looked, Missing, Network};
-use crate::carrier::far::pause::Pause;
+use crate::carrier::far::pause::{Left, Pause};
 use crate::carrier::near::number::place_of;
 use crate::wire::opcode::Transport;
 
@@ -56,8 +55,8 @@ pub(super) struct Net {
     ends: Arc<AtomicBool>,
 }
 
-/// Queue pairs that have answers left. They keep the device, so it does not keep them: without the thread nobody
-/// might take them from here.
+/// Queue pairs that have answers left. They keep the device, so it does not keep them: without the thread
+/// nobody might take them from here.
 #[derive(Debug, Default)]
 struct Pending {
     all: Vec<Weak<QueuePair>>,

@@ -13,8 +13,8 @@ use crate::peer::RawPeer;
 
 const SEND: (Operation, Position, Extra) = (Operation::Send, Position::Only, Extra::Nothing);
 
-/// Takes a message by a poll, so that its acknowledgement waits for the program, the peer of which has the queue
-/// pair's number from `words`; then does something else with it.
+/// Takes a message by a poll, so that its acknowledgement waits for the program, the peer of which has the
+/// queue pair's number from `words`; then does something else with it.
 fn after_a_message(hosts: &[Host; 2], words: &Words, then: impl FnOnce(Node, End)) {
     let node = hosts[0].node();
     let end = node.end(QpType::Rc);

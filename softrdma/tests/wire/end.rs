@@ -256,8 +256,8 @@ impl End {
         assert!(last.ahead_of(peer.expected) < terms.window.cast_signed(), "more is under way than may be");
     }
 
-    /// A packet goes out, with no message under way where it is alone: those that take a receive request are one
-    /// more than the peer has, once it has said so. Whether it is of that one.
+    /// A packet goes out, with no message under way where it is alone: those that take a receive request are
+    /// one more than the peer has, once it has said so. Whether it is of that one.
     pub fn check_credits(&mut self, peer: &End, terms: &Terms, transmit: &Transmit, alone: bool) -> bool {
         let ticket = transmit.ticket.0;
         let opcode = self.posted[ticket as usize].message.opcode;

@@ -9,7 +9,7 @@
 //! | [`datagram`] | what a receive queue keeps for datagrams that come |
 //! | [`receiver`] | what its receive queue keeps; requests that arrive are carried out there |
 //! | [`network`] | packets out and in |
-//! | [`pause`] | when what found no room is tried again |
+//! | [`pause`] | what did not leave, and when it is tried again |
 //! | [`port`] | the sockets of UDP port 4791, which the processes of one user share |
 //!
 //! What is sent and answered when is [`wire`](crate::wire)'s.

@@ -1,4 +1,4 @@
-//! When what found no room is tried again.
+//! What did not leave, and when it is tried again.
 
 /// The first pause, in nanoseconds: few packets leave meanwhile.
 const SHORTEST: u64 = 50_000;
@@ -29,6 +29,19 @@ impl Pause {
     pub(crate) fn until(&self) -> Option<u64> {
         (self.length > 0).then_some(self.until)
     }
+}
+
+/// What is left of answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Left {
+    /// None.
+    Nothing,
+    /// Some that leave with the next look at the network.
+    Some,
+    /// Those for which there was no room, behind some that have left or not.
+    NoRoom { has_sent: bool },
+    /// Some that leave at this time.
+    Later(u64),
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The thread that takes packets where no program polls.
 //!
-//! A program that polls takes them itself, and sooner: woken by a packet, the thread may only take the processor
-//! from the very thread that waits for it. So it sleeps while one polls, in naps, in case that stops. Where
-//! none does, it lets the program come first every now and then, to learn whether it would.
+//! A program that polls takes them itself, and sooner: woken by a packet, the thread may only take the
+//! processor from the very thread that waits for it. So it sleeps while one polls, in naps, in case that stops.
+//! Where none does, it lets the program come first every now and then, to learn whether it would.
 
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering};

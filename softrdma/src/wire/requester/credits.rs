@@ -3,7 +3,8 @@
 //! An acknowledgement may say for how many messages beyond those that it counts there are receive requests. A
 //! message that needs one and goes beyond that is sent as the only one, so that its answer says what there is
 //! by then. An adapter counts so; soft-RoCE always says that it does not (31, `AETH_ACK_UNLIMITED` in Linux'
-//! `rxe_resp.c`), and so does this library's responder: who is sent too much there answers that it is not ready.
+//! `rxe_resp.c`), and so does this library's responder: who is sent too much there answers that it is not
+//! ready.
 
 use crate::rules::verbs::Opcode;
 use crate::wire::packet::Aeth;

@@ -1,8 +1,8 @@
 //! How fast answers leave, once the peer has said that the network is congested on their way.
 //!
-//! No acknowledgement says what became of an answer. So it is not counted how many are under way, as of requests,
-//! but how many leave in a stretch of time that is like a round trip: half as many as before in the one in which
-//! a notification came, one more in each that is without.
+//! No acknowledgement says what became of an answer. So it is not counted how many are under way, as of
+//! requests, but how many leave in a stretch of time that is like a round trip: half as many as before in the
+//! one in which a notification came, one more in each that is without.
 
 /// Packets of answers in a stretch: what may be under way of requests, which is as good as no limit.
 const MOST: u32 = 128;
