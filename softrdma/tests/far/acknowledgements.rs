@@ -15,7 +15,7 @@ const SEND: (Operation, Position, Extra) = (Operation::Send, Position::Only, Ext
 
 /// Takes a message by a poll, so that its acknowledgement waits for the program, the peer of which has the
 /// queue pair's number from `words`; then does something else with it.
-fn after_a_message(hosts: &[Host; 2], words: &Words, then: impl FnOnce(Node, End)) {
+fn after_a_message(hosts: &[Host; 2], words: &Words, then: impl FnOnce(Node, End, &Words)) {
     let node = hosts[0].node();
     let end = node.end(QpType::Rc);
     bring_up(&end.qp, &hosts[0].attributes(0x4001), QpState::Rts);
@@ -27,11 +27,11 @@ fn after_a_message(hosts: &[Host; 2], words: &Words, then: impl FnOnce(Node, End
     }
     words.put(1, &[u64::from(end.qp.qp_num())]);
     assert_eq!(end.poll_long().wr_id, 1);
-    then(node, end);
+    then(node, end, words);
 }
 
 /// The message is acknowledged of who does that.
-fn is_acknowledged(then: impl Fn(Node, End)) {
+fn is_acknowledged(then: impl Fn(Node, End, &Words)) {
     with_hosts(|hosts| {
         let (peer, words) = (RawPeer::new(hosts, 1), Words::new());
         for _ in 0..4 {
@@ -43,6 +43,7 @@ fn is_acknowledged(then: impl Fn(Node, End)) {
             peer.request((number as u32, 1), SEND, Headers::NONE, &[1; 8]);
             let (head, _) = peer.next();
             assert_eq!((head.bth.opcode, head.bth.psn.number()), (Opcode::ACKNOWLEDGE, 1));
+            words.put(0, &[1]);
             let mut status = 0;
             // SAFETY: a plain system call on an own child; `status` is writable.
             unsafe { libc::waitpid(child, &mut status, 0) };
@@ -53,26 +54,18 @@ fn is_acknowledged(then: impl Fn(Node, End)) {
 
 #[test]
 fn one_leaves_though_the_program_does_not_come_back() {
-    is_acknowledged(|node, _end| {
-        // Longer than anything waits for it; it ends by leaving.
-        std::thread::sleep(Duration::from_millis(200));
-        assert!(node.device.leave());
-    });
-}
-
-#[test]
-fn one_leaves_before_the_process_ends() {
-    is_acknowledged(|node, _end| assert!(node.device.leave()));
+    // It waits until the peer has it.
+    is_acknowledged(|_node, _end, words| assert_eq!(words.get(1), [1]));
 }
 
 #[test]
 fn one_leaves_before_its_queue_pair_ends() {
-    is_acknowledged(|_node, end| end.qp.destroy().unwrap());
+    is_acknowledged(|_, end, _| end.qp.destroy().unwrap());
 }
 
 #[test]
 fn one_leaves_before_its_queue_pair_is_reset() {
-    is_acknowledged(|_node, end| bring_back(&end));
+    is_acknowledged(|_, end, _| bring_back(&end));
 }
 
 /// To RESET, where the queue pair is connected to nobody.
