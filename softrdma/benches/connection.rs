@@ -53,7 +53,7 @@ fn exchange(opcode: Opcode, length: u32, places: u32, messages: u64, lost_every:
                 responder.executed(if atomic { Executed::Original(1) } else { Executed::Done });
             }
         }
-        while let Some(response) = responder.next_response() {
+        while let Some(response) = responder.next_response(0) {
             let (lost, count) = is_lost();
             sent = count;
             if !lost {

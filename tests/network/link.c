@@ -1,13 +1,15 @@
 /*
  * link.c - a cable between two network namespaces that treats packets of RoCE v2 badly.
  *
- *   link INTERFACE PID PID [--lose N] [--double N] [--late N] [--damage N] [--mark N] [--delay MICROSECONDS] [--seed N]
+ *   link INTERFACE PID PID [--lose N] [--double N] [--late N] [--damage N] [--mark N] [--delay MICROSECONDS]
+ *        [--stall MILLISECONDS] [--seed N]
  *
  * Makes a tap interface with this name in the network namespaces of both processes, says `ready`, and carries frames from
  * each to the other until SIGTERM. Of 1000 packets to UDP port 4791, so many are lost, come twice (the second time after up to
  * 64 others), come after up to 64 others that were sent later, or have a byte that was changed, with a UDP checksum that does
- * not show it; of those that say that marks of congestion are obeyed, so many are marked. Other frames are only delayed. At
- * the end it says how often each has happened, and how many congestion notifications it has carried.
+ * not show it; of those that say that marks of congestion are obeyed, so many are marked. Other frames are only delayed.
+ * After every 30000 frames it stands still for so many milliseconds, as if others had its processor; then it goes on with what
+ * came meanwhile. At the end it says how often each has happened, and how many congestion notifications it has carried.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,6 +31,7 @@
 #define HELD 8192  /* frames under way */
 #define APART 64   /* frames between which a late one may come */
 #define PORT 4791
+#define STALL_EVERY 30000 /* frames */
 /* After so long a late frame comes where no others do. */
 #define IDLE_NS 1000000
 
@@ -214,9 +217,9 @@ static int wait_ms(uint64_t now)
 
 int main(int argc, char **argv)
 {
-	static const char *const names[] = {"--lose", "--double", "--late", "--damage", "--mark", "--delay", "--seed"};
-	enum { LOSE, DOUBLE, LATE, DAMAGE, MARK, DELAY, SEED, OPTIONS };
-	unsigned long options[OPTIONS] = {[SEED] = 1}, happened[MARK + 1] = {0}, carried = 0, notified = 0;
+	static const char *const names[] = {"--lose", "--double", "--late", "--damage", "--mark", "--stall", "--delay", "--seed"};
+	enum { LOSE, DOUBLE, LATE, DAMAGE, MARK, STALL, DELAY, SEED, OPTIONS };
+	unsigned long options[OPTIONS] = {[SEED] = 1}, happened[STALL + 1] = {0}, carried = 0, notified = 0;
 	static unsigned char frame[ROOM];
 	struct pollfd fds[2];
 	int taps[2];
@@ -248,6 +251,10 @@ int main(int argc, char **argv)
 		uint64_t now = now_ns();
 
 		deliver(taps, now);
+		if (options[STALL] && carried / STALL_EVERY > happened[STALL]) {
+			happened[STALL]++;
+			poll(NULL, 0, (int)options[STALL]);
+		}
 		if (poll(fds, 2, wait_ms(now)) < 0 && errno != EINTR)
 			die("poll");
 		now = now_ns();
@@ -278,7 +285,7 @@ int main(int argc, char **argv)
 			}
 		}
 	}
-	printf("carried %lu lose %lu double %lu late %lu damage %lu mark %lu notified %lu\n", carried, happened[LOSE],
-	       happened[DOUBLE], happened[LATE], happened[DAMAGE], happened[MARK], notified);
+	printf("carried %lu lose %lu double %lu late %lu damage %lu mark %lu stall %lu notified %lu\n", carried,
+	       happened[LOSE], happened[DOUBLE], happened[LATE], happened[DAMAGE], happened[MARK], happened[STALL], notified);
 	return 0;
 }

@@ -1,12 +1,14 @@
 /*
  * spoof.c SECONDS [SEED] - damaged and forged packets come for queue pairs that are at work.
  *
- * Two processes on two hosts load two RC queue pairs and a UC one in both directions (tests/soft/load.h), and a third one, on the
- * host b, sends packets to the host a as long as that takes, some thousands a second: bytes of any kind; packets of the peer's
- * address that are damaged; whole ones of other addresses; whole ones of the peer's with opcodes that its connection does not
- * have, too short for their opcode, or for other queue pairs. None of them may change anything: no request fails, and what
- * arrives is whole and in order. What is whole, of the peer's address and in the connection's order is the peer's, as RoCE has
- * no secrets, and is not among them.
+ * Two processes on two hosts load two RC queue pairs and a UC one in both directions (tests/soft/load.h), two others send
+ * datagrams from b to a, and a fifth one, on the host b, sends packets to the host a as long as that takes, some thousands a
+ * second: bytes of any kind; packets of the peer's address that are damaged; whole ones of other addresses; whole ones of the
+ * peer's with opcodes that its connection does not have, too short for their opcode, or for other queue pairs; datagrams
+ * without the key or the partition of their receiver, damaged ones, and ones that are too short. None of them may change
+ * anything: no request fails, what arrives is whole and in order, and the port counts keys and partitions that are wrong. What
+ * is whole, of the peer's address and in the connection's order is the peer's, and a whole datagram with the right key is
+ * anybody's, as RoCE has no secrets: these are not among them.
  *
  * Needs CAP_NET_RAW.
  */
@@ -23,13 +25,16 @@
 #define FROM 0x0a580002U /* 10.88.0.2 */
 #define TO 0x0a580001U
 
-enum kind { BYTES, DAMAGED, FOREIGN, OPCODE, SHORT, NUMBER, LONG, KINDS };
+enum kind { BYTES, DAMAGED, FOREIGN, OPCODE, SHORT, NUMBER, LONG, UD_KEY, UD_PARTITION, UD_DAMAGED, UD_SHORT, KINDS };
 
-static const char *const names[KINDS] = {"bytes", "damaged", "foreign", "opcode", "short", "number", "long"};
+static const char *const names[KINDS] = {"bytes", "damaged", "foreign", "opcode", "short", "number", "long",
+					 "UD key", "UD partition", "UD damaged", "UD short"};
 
 /* What the sides tell the one that attacks them, and what that tells. */
 static struct {
-	volatile uint32_t qp_num[PAIRS];
+	volatile uint32_t qp_num[PAIRS + 1]; /* the last one is UD */
+	volatile uint32_t ud_sender;
+	volatile uint64_t datagrams;
 	volatile uint64_t sent[KINDS];
 } *told;
 
@@ -82,7 +87,7 @@ static size_t make(unsigned char *packet, enum kind kind)
 {
 	unsigned char *bth = packet + 28;
 	int which = (int)rnd(COUNT(known));
-	uint32_t number = told->qp_num[rnd(PAIRS)], from = FROM;
+	uint32_t number = told->qp_num[rnd(PAIRS + 1)], from = FROM, key;
 	size_t roce = 12 + known[which].headers + 4 * rnd(300);
 
 	for (size_t i = 0; i < MOST; i++)
@@ -107,7 +112,24 @@ static size_t make(unsigned char *packet, enum kind kind)
 	case NUMBER:
 		do
 			number = rnd(3) ? rnd(1 << 16) : rnd(1 << 24);
-		while (number == told->qp_num[0] || number == told->qp_num[1] || number == told->qp_num[2]);
+		while (number == told->qp_num[0] || number == told->qp_num[1] || number == told->qp_num[2] ||
+		       number == told->qp_num[PAIRS]);
+		break;
+	case UD_KEY:
+	case UD_PARTITION:
+	case UD_DAMAGED:
+	case UD_SHORT:
+		number = told->qp_num[PAIRS];
+		bth[0] = 0x64 + (unsigned char)rnd(2);
+		bth[1] = 0;
+		bth[2] = bth[3] = 0xff;
+		if (kind == UD_PARTITION)
+			bth[3] = (unsigned char)rnd(255);
+		do
+			key = htonl(kind == UD_KEY ? rnd(UINT32_MAX) : QKEY);
+		while (kind == UD_KEY && key == htonl(QKEY));
+		memcpy(bth + 12, &key, 4);
+		roce = kind == UD_SHORT ? 4 * rnd(5 + (bth[0] & 1)) : 20 + 4 + 4 * rnd(250);
 		break;
 	default:
 		break;
@@ -117,7 +139,7 @@ static size_t make(unsigned char *packet, enum kind kind)
 		memcpy(bth + 5, (unsigned char *)&number + 1, 3);
 	size_t length = seal(packet, from, roce);
 	/* The byte of congestion marks is not covered. */
-	if (kind == DAMAGED)
+	if (kind == DAMAGED || kind == UD_DAMAGED)
 		bth[5 + rnd((uint32_t)roce - 1)] ^= (unsigned char)(1 << rnd(8));
 	if (kind == BYTES)
 		bth[roce] ^= 0x55;
@@ -151,6 +173,79 @@ static void attack(void)
 	_exit(0);
 }
 
+/* Datagrams of the sender come, in order, and no others: some may be lost. */
+static void receive_datagrams(void)
+{
+	struct endpoint e = {.type = IBV_QPT_UD, .cap = {1, 64, 1, 1, 0}};
+	struct ibv_port_attr port;
+	uint64_t next = 0;
+	struct ibv_wc wc;
+
+	endpoint_open(&e, "rxe0");
+	if (modify_to_init(&e) || modify_to_rtr(&e, &e.gid, 0))
+		fail("queue pair");
+	for (uint64_t place = 0; place < 32; place++)
+		if (post_recv(&e, place, place * 2048, 2048))
+			fail("posting a receive");
+	told->qp_num[PAIRS] = e.qp->qp_num;
+	__atomic_fetch_add(&shared->loading, 1, __ATOMIC_SEQ_CST);
+	while (!shared->enough) {
+		const unsigned char *came;
+
+		if (ibv_poll_cq(e.recv_cq, 1, &wc) != 1) {
+			usleep(200);
+			continue;
+		}
+		came = e.buffer + wc.wr_id * 2048 + 40;
+		if (wc.status || wc.src_qp != told->ud_sender || wc.byte_len < 52)
+			fail("a datagram of %u bytes, from %x: %s", wc.byte_len, wc.src_qp, ibv_wc_status_str(wc.status));
+		check_message(came, wc.byte_len - 40, &next, false);
+		told->datagrams++;
+		if (post_recv(&e, wc.wr_id, wc.wr_id * 2048, 2048))
+			fail("posting a receive");
+	}
+	if (ibv_query_port(e.context, PORT, &port) || !port.qkey_viol_cntr || !port.bad_pkey_cntr)
+		fail("%u wrong keys, %u wrong partitions", port.qkey_viol_cntr, port.bad_pkey_cntr);
+	endpoint_close(&e);
+	_exit(0);
+}
+
+static void send_datagrams(void)
+{
+	struct endpoint e = {.type = IBV_QPT_UD, .cap = {1, 1, 1, 1, 0}};
+	struct ibv_ah_attr attr = {.grh = {.sgid_index = GID_INDEX, .hop_limit = 1}, .is_global = 1, .port_num = PORT};
+	uint32_t to = htonl(TO);
+
+	endpoint_open(&e, "rxe0");
+	if (modify_to_init(&e) || modify_to_rtr(&e, &e.gid, 0) || modify_to_rts(&e))
+		fail("queue pair");
+	told->ud_sender = e.qp->qp_num;
+	__atomic_fetch_add(&shared->loading, 1, __ATOMIC_SEQ_CST);
+	attr.grh.dgid.raw[10] = attr.grh.dgid.raw[11] = 0xff;
+	memcpy(attr.grh.dgid.raw + 12, &to, 4);
+	while (shared->loading < 4)
+		usleep(1000);
+	struct ibv_ah *ah = ibv_create_ah(e.pd, &attr);
+	if (!ah)
+		fail("address handle");
+	for (uint64_t number = 0; !shared->enough; number++) {
+		uint32_t length = 12 + rnd(1000);
+		struct ibv_sge sge = {(uintptr_t)e.buffer, length, e.mr->lkey};
+		struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
+					 .wr = {.ud = {.ah = ah, .remote_qpn = told->qp_num[PAIRS], .remote_qkey = QKEY}}}, *bad;
+		struct ibv_wc wc;
+
+		write_message(e.buffer, number, length);
+		if (ibv_post_send(e.qp, &wr, &bad) || !next_wc(e.send_cq, &wc) || wc.status)
+			fail("sending datagram %lu", number);
+		usleep(500);
+	}
+	if (ibv_destroy_ah(ah))
+		fail("address handle");
+	endpoint_close(&e);
+	_exit(0);
+}
+
 static void side(int socket, bool tells)
 {
 	open_side();
@@ -167,7 +262,7 @@ static void side(int socket, bool tells)
 int main(int argc, char **argv)
 {
 	int seconds = argc > 1 ? atoi(argv[1]) : 10, sockets[2], failed = 0, status;
-	pid_t pids[3];
+	pid_t pids[5];
 
 	seed = argc > 2 ? strtoull(argv[2], NULL, 0) : (uint64_t)getpid() ^ now_ms() << 20;
 	printf("seed %#lx\n", seed);
@@ -177,14 +272,18 @@ int main(int argc, char **argv)
 	if (told == MAP_FAILED || socketpair(AF_UNIX, SOCK_STREAM, 0, sockets))
 		fail("memory");
 	/* By turns on the hosts b and a. */
-	for (int nth = 0; nth < 3; nth++) {
+	for (int nth = 0; nth < 5; nth++) {
 		pids[nth] = fork();
 		if (pids[nth])
 			continue;
 		seed ^= (uint64_t)getpid() << 32;
 		if (nth < 2)
 			side(sockets[nth], nth == 1);
-		while (shared->loading < 2)
+		if (nth == 2)
+			send_datagrams();
+		if (nth == 3)
+			receive_datagrams();
+		while (shared->loading < 4)
 			usleep(1000);
 		attack();
 	}
@@ -199,7 +298,7 @@ int main(int argc, char **argv)
 		usleep(10000);
 	}
 	shared->enough = 1;
-	for (int nth = 0; nth < 3; nth++) {
+	for (int nth = 0; nth < 5; nth++) {
 		waitpid(pids[nth], &status, 0);
 		if (status)
 			fprintf(stderr, "process %d ended with status %#x\n", nth, status);
@@ -209,8 +308,8 @@ int main(int argc, char **argv)
 		printf("%lu %s, ", told->sent[kind], names[kind]);
 		failed += !told->sent[kind];
 	}
-	printf("beside %lu requests and %lu messages\n", shared->posted, shared->received);
-	failed += shared->received < 100;
+	printf("beside %lu requests, %lu messages and %lu datagrams\n", shared->posted, shared->received, told->datagrams);
+	failed += shared->received < 100 || told->datagrams < 100;
 	printf("%d failed\n", failed);
 	return failed ? 1 : 0;
 }

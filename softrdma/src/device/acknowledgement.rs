@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use super::QueuePair;
 use super::send::SendSide;
 use crate::carrier::far::network::Burst;
+use crate::carrier::far::pause::Left;
 use crate::carrier::far::receiver::Receiver;
 use crate::wire::responder::step::Response;
 
@@ -119,8 +120,9 @@ impl QueuePair {
 
     /// Sends the answers that are due, those for which there is no room with the next look at the network.
     fn answer_or_keep(&self) {
-        if self.answer() {
-            self.device().keep_answers(self);
+        let left = self.answer();
+        if left != Left::Nothing {
+            self.device().keep_answers(self, left);
         }
     }
 
@@ -152,7 +154,7 @@ impl QueuePair {
         if !receiver.responder.has_lone_acknowledgement() || burst.is_full() {
             return None;
         }
-        let response = receiver.responder.next_response()?;
+        let response = receiver.responder.next_response(self.device().now())?;
         let Ok(()) = burst.push::<std::convert::Infallible>(&response.head, 0, |_| Ok(()));
         Some(response)
     }

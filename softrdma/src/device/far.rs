@@ -13,6 +13,7 @@ use super::acknowledgement::Later;
 use super::qp_attributes::{Attributes, Path};
 use super::send::SendSide;
 use crate::carrier::far::network::BURST;
+use crate::carrier::far::pause::Left;
 use crate::carrier::far::port::flow::Flow;
 use crate::carrier::far::receiver::Receiver;
 use crate::carrier::far::sender::{Sender, message};
@@ -28,7 +29,7 @@ use crate::rules::request::{self, Operands, Outline, start};
 use crate::rules::requester::{Action, Outcome, Retry, Syndrome};
 use crate::rules::verbs::{Attr, Opcode, QpState, QpType, Status};
 use crate::wire::connection::Mtu;
-use crate::wire::opcode::{Operation, Transport};
+use crate::wire::opcode::{Opcode as WireOpcode, Operation, Transport};
 use crate::wire::packet::Packet;
 use crate::wire::requester::message::{Message, Taken};
 
@@ -285,6 +286,9 @@ impl QueuePair {
         if flow.is_marked() && packet.bth.opcode.is_heavy() {
             receiver.responder.marked(self.device().now());
         }
+        if packet.bth.opcode == WireOpcode::CONGESTION_NOTIFICATION {
+            receiver.responder.congested(self.device().now());
+        }
         if packet.bth.opcode.operation().is_response() {
             drop(arrivals);
             self.take_answer(flow, packet);
@@ -351,30 +355,33 @@ impl QueuePair {
         self.answer();
     }
 
-    /// After packets came: answers them, ends what they ended, and sends what they made room for. Whether
+    /// After packets came: answers them, ends what they ended, and sends what they made room for. Which
     /// answers are left. A lone acknowledgement may wait for `later`.
-    pub(super) fn settle_arrivals(self: &Arc<Self>, later: Option<&Later>) -> bool {
-        let more = !self.answers_later(later) && self.answer();
+    pub(super) fn settle_arrivals(self: &Arc<Self>, later: Option<&Later>) -> Left {
+        let left = if self.answers_later(later) { Left::Nothing } else { self.answer() };
         let has_heard = self.arrivals.lock().as_mut().is_some_and(|receiver| receiver.take_heard());
         // Where the program keeps it, those that look after what waits come back to it.
-        let Some(mut side) = self.send_side_soon() else { return more };
+        let Some(mut side) = self.send_side_soon() else { return left };
         if let Some(far) = &mut side.far {
             if has_heard {
                 far.requester.heard();
             }
             self.work(&mut side, false);
         }
-        more
+        left
     }
 
-    /// Sends the answers that are due; whether some are left.
-    pub(super) fn answer(&self) -> bool {
+    /// Sends the answers that are due; which are left.
+    pub(super) fn answer(&self) -> Left {
         let (mut arrivals, endpoint) = (self.arrivals.lock(), &self.device().endpoint);
         let (Some(receiver), Some(network)) = (arrivals.as_mut(), self.device().network_way()) else {
-            return false;
+            return Left::Nothing;
         };
         let (peer, pd, qp_num) = (receiver.peer, self.pd(), self.qp_num());
-        let Some(mut response) = receiver.responder.next_response() else { return false };
+        let now = self.device().now();
+        let Some(mut response) = receiver.responder.next_response(now) else {
+            return receiver.responder.resumes(now).map_or(Left::Nothing, Left::Later);
+        };
         let mut burst = network.burst(&peer.flow());
         let mut loaded = [response; BURST];
         let (mut count, mut answers) = (0, 0);
@@ -391,19 +398,20 @@ impl QueuePair {
                 self.fail(QpState::Err);
             }
             answers += 1;
-            let next = if answers < ANSWERS { receiver.responder.next_response() } else { None };
+            let next = if answers < ANSWERS { receiver.responder.next_response(now) } else { None };
             if burst.is_full() || next.is_none() {
                 let left = burst.launch();
                 if left < count {
                     let unsent = next.iter().chain(loaded[left..count].iter().rev());
                     unsent.for_each(|response| receiver.responder.unsend(response));
-                    return true;
+                    return Left::NoRoom { has_sent: left > 0 };
                 }
                 count = 0;
             }
             match next {
                 Some(next) => response = next,
-                None => return answers == ANSWERS,
+                None if answers == ANSWERS => return Left::Some,
+                None => return receiver.responder.resumes(now).map_or(Left::Nothing, Left::Later),
             }
         }
     }
@@ -420,6 +428,6 @@ impl QueuePair {
 
     /// When the send queue is to be looked at again, where nothing comes.
     pub(super) fn far_deadline(&self, side: &SendSide) -> Option<u64> {
-        side.far.as_ref().and_then(|far| if far.is_held_up { Some(0) } else { far.requester.deadline() })
+        side.far.as_ref().and_then(|far| far.held_up.until().or_else(|| far.requester.deadline()))
     }
 }

@@ -369,6 +369,14 @@ impl Device {
         self.no_network
     }
 
+    /// Where the device has a network: whether there is less room for packets that come than there should be,
+    /// and whether packets of one message leave by one call, as far as the kernel says.
+    #[must_use]
+    pub fn network_means(&self) -> Option<(Option<SmallRoom>, bool)> {
+        let own = self.network_way()?.port().own();
+        Some((own.small_room(), own.sends_trains()))
+    }
+
     /// Whether the caller is the process that opened the device, not a child forked later, and has not left.
     #[must_use]
     pub fn is_mine(&self) -> bool {

@@ -7,7 +7,7 @@
 mod thread;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use ironverbs_os::growth::TryPush;
 
@@ -17,6 +17,7 @@ use super::{Device, QueuePair};
 use crate::carrier::far::addresses::Addresses;
 use crate::carrier::far::datagram::Arrived;
 use crate::carrier::far::network::{Looked, Missing, Network};
+use crate::carrier::far::pause::{Left, Pause};
 use crate::carrier::near::number::place_of;
 use crate::wire::opcode::Transport;
 
@@ -43,17 +44,24 @@ pub(super) struct Net {
     polled: AtomicU64,
     /// Queue pairs whose acknowledgements wait for the program.
     later: Later,
-    /// Queue pairs that have answers left. They keep the device, so it does not keep them: without the thread
-    /// nobody might take them from here.
-    pending: Mutex<Vec<Weak<QueuePair>>>,
-    /// There may be some.
-    is_pending: AtomicBool,
+    pending: Mutex<Pending>,
+    /// When those that have answers left are seen to: never, where there are none.
+    resumes: AtomicU64,
     /// Queue pairs that are connected to other hosts, or exchange datagrams with some.
     connections: AtomicU32,
     /// Own addresses that others reach.
     addresses: Addresses,
     violations: Violations,
     ends: Arc<AtomicBool>,
+}
+
+/// Queue pairs that have answers left. They keep the device, so it does not keep them: without the thread
+/// nobody might take them from here.
+#[derive(Debug, Default)]
+struct Pending {
+    all: Vec<Weak<QueuePair>>,
+    /// Where there was no room for them.
+    pause: Pause,
 }
 
 impl Net {
@@ -74,17 +82,44 @@ impl Net {
             violations: Violations::default(),
             later: Later::default(),
             pending: Mutex::default(),
-            is_pending: false.into(),
+            resumes: u64::MAX.into(),
             ends: Arc::default(),
         })
     }
 
-    /// The queue pair has answers left, which leave with the next look at the network.
-    fn keep(&self, qp: &Arc<QueuePair>) {
-        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        self.is_pending.store(true, Ordering::Relaxed);
+    /// The queue pair has answers left, which leave with a later look at the network.
+    fn keep(&self, qp: &Arc<QueuePair>, left: Left, now: u64) {
+        if left == Left::Nothing {
+            return;
+        }
+        let mut pending = self.pending();
+        let resumes = match (left, pending.pause.until()) {
+            // It is the same socket for all.
+            (Left::NoRoom { .. }, Some(until)) if now < until => until,
+            (Left::NoRoom { has_sent }, _) => pending.pause.begin(now, has_sent),
+            (Left::Later(at), _) => at,
+            _ => 0,
+        };
+        self.resumes.fetch_min(resumes, Ordering::Relaxed);
         // Without memory for it the peer asks again.
-        let _ = pending.try_push(Arc::downgrade(qp));
+        let _ = pending.all.try_push(Arc::downgrade(qp));
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether answers are left whose time has come: asked once for each.
+    fn resumes(&self, now: u64) -> bool {
+        self.resumes.load(Ordering::Relaxed) <= now && self.resumes.swap(u64::MAX, Ordering::Relaxed) <= now
+    }
+
+    /// All answers that were left have left, unless some are again.
+    fn end_pause(&self) {
+        let mut pending = self.pending();
+        if pending.all.is_empty() {
+            pending.pause.end();
+        }
     }
 
     /// A program that polls looked at this time.
@@ -129,9 +164,8 @@ impl Touched {
 
     fn settle(&mut self, net: &Net, later: Option<&Later>) {
         for qp in self.all[..self.count].iter_mut().filter_map(Option::take) {
-            if qp.settle_arrivals(later) {
-                net.keep(&qp);
-            }
+            let left = qp.settle_arrivals(later);
+            net.keep(&qp, left, qp.device().now());
         }
         self.count = 0;
     }
@@ -153,13 +187,13 @@ impl Device {
         self.net.as_ref().map(|net| &net.violations)
     }
 
-    /// This queue pair has answers left, for which there was no room.
+    /// This queue pair has answers left.
     #[cold]
-    pub(super) fn keep_answers(&self, qp: &QueuePair) {
+    pub(super) fn keep_answers(&self, qp: &QueuePair, left: Left) {
         if let Some(net) = &self.net
             && let Some(qp) = self.queue_pair(qp.index())
         {
-            net.keep(&qp);
+            net.keep(&qp, left, self.now());
         }
     }
 
@@ -219,11 +253,12 @@ impl Device {
     #[cold]
     fn take_packets(&self, net: &Net, later: Option<&Later>) -> Looked {
         let mut touched = Touched::default();
-        if net.is_pending.load(Ordering::Relaxed) && net.is_pending.swap(false, Ordering::Relaxed) {
-            let pending = std::mem::take(&mut *net.pending.lock().unwrap_or_else(PoisonError::into_inner));
+        let (began, mut packets) = (self.now(), 0);
+        let resumes = net.resumes(began);
+        if resumes {
+            let pending = std::mem::take(&mut net.pending().all);
             pending.iter().filter_map(Weak::upgrade).for_each(|qp| touched.add(net, qp, later));
         }
-        let (began, mut packets) = (self.now(), 0);
         if later.is_some() {
             net.note_look(began);
         }
@@ -251,7 +286,10 @@ impl Device {
             self.finders.note();
         }
         touched.settle(net, later);
-        looked.more |= net.is_pending.load(Ordering::Relaxed);
+        if resumes {
+            net.end_pause();
+        }
+        looked.more |= net.resumes.load(Ordering::Relaxed) == 0;
         looked
     }
 }

@@ -4,7 +4,7 @@ mod broken;
 pub(super) mod datagrams;
 mod direct;
 mod end;
-mod sides;
+pub(super) mod sides;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};

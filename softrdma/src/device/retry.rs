@@ -18,6 +18,7 @@ use crate::carrier::near::direct::Settled;
 use crate::rules::requester::Work;
 
 use super::qp::NOT_LISTED;
+use super::qp::sides::LOOKS;
 use super::stuck::BRIEFLY;
 use super::{Device, QueuePair};
 
@@ -30,8 +31,11 @@ const LONG_TICK: u64 = 16 * TICK;
 /// It sleeps until it is woken when it has slept that long and nothing waits.
 const LINGER: u64 = 128 * TICK;
 
-/// How long to wait for the end of the thread.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// How long to wait for the end of the thread. It may look for the locks of several queue pairs that a thread
+/// keeps which waits for a processor, or wait for one itself.
+const PATIENCE: Duration = LOOKS.saturating_mul(10);
+/// How long once that was in vain.
+const AGAIN: Duration = LOOKS;
 
 /// See the module.
 #[derive(Debug)]
@@ -206,12 +210,12 @@ impl Retries {
     /// has a lock.
     pub(super) fn stop(&self) -> bool {
         let Some(mut thread) = in_time(|| self.shared.thread_now()) else { return false };
-        thread.ends = true;
+        let patience = if std::mem::replace(&mut thread.ends, true) { AGAIN } else { PATIENCE };
         self.shared.bell.notify_all();
         let (thread, _) = self
             .shared
             .bell
-            .wait_timeout_while(thread, PATIENCE, |thread| thread.runs)
+            .wait_timeout_while(thread, patience, |thread| thread.runs)
             .unwrap_or_else(PoisonError::into_inner);
         !thread.runs
     }

@@ -42,8 +42,10 @@ impl QueuePair {
     /// Sends what may be sent now.
     pub(super) fn transmit(&self, side: &SendSide, far: &mut Sender, network: &Network) {
         let (endpoint, now) = (&self.device().endpoint, self.device().now());
-        far.is_held_up = false;
-        let Some(mut transmit) = far.requester.next(now) else { return };
+        if far.held_up.until().is_some_and(|until| now < until) {
+            return;
+        }
+        let Some(mut transmit) = far.requester.next(now) else { return far.held_up.end() };
         // Locked before the burst.
         let mut behind = far.takes_behind().then(|| self.arrivals.lock());
         let mut burst = network.burst(&far.peer.flow());
@@ -83,9 +85,10 @@ impl QueuePair {
                 }
                 if let Some(unsent) = loaded[..count].get(sent) {
                     far.requester.unsend(unsent);
-                    far.is_held_up = true;
+                    far.held_up.begin(now, sent > 0);
                     return;
                 }
+                far.held_up.end();
                 count = 0;
             }
             match next {

@@ -7,6 +7,8 @@
 //! | [`message`] | what is posted, sent, taken and ended |
 //! | `answers` | what an answer changes |
 //! | `timer` | what happens when none comes |
+//! | `credits` | receive requests that the peer says it has |
+//! | `tail_loss` | the question whether the last packet was lost |
 //!
 //! Packets are counted from the queue pair's first on, without wrapping around; their PSN is the first one plus
 //! that, in 24 bits. Answers are held against that count first: what is not an answer to a packet that is under
@@ -20,7 +22,9 @@
 //! buffer. Each part is a request of its own, and they take the PSNs that one request for all of it would.
 
 mod answers;
+mod credits;
 pub mod message;
+mod tail_loss;
 mod timer;
 
 use std::collections::TryReserveError;
@@ -34,7 +38,9 @@ use super::psn::Psn;
 use super::window::Window;
 use crate::rules::requester::Retry;
 use crate::rules::verbs::Status;
+use credits::{Credits, takes_request};
 use message::{Asked, Done, MAX_MESSAGE, Message, Pending, Refused, Ticket, Transmit};
+use tail_loss::TailLoss;
 
 /// The sending side of an RC or UC queue pair.
 #[derive(Debug)]
@@ -74,6 +80,8 @@ pub struct Requester {
     /// Packets that were sent since one asked for an acknowledgement.
     unasked: u32,
 
+    credits: Credits,
+    tail_loss: TailLoss,
     /// When the wait for an answer began.
     since: u64,
     /// The receiver was not ready; not before that time.
@@ -123,6 +131,8 @@ impl Requester {
             next: 0,
             returned_to: None,
             unasked: 0,
+            credits: Credits::default(),
+            tail_loss: TailLoss::default(),
             since: 0,
             waits_until: None,
             probes: false,
@@ -144,6 +154,7 @@ impl Requester {
         (self.asked_head, self.asked_at, self.asked_tail) = (0, 0, 0);
         (self.oldest, self.cursor, self.sent, self.next) = (0, 0, 0, 0);
         (self.returned_to, self.unasked) = (None, 0);
+        (self.credits, self.tail_loss) = (Credits::default(), TailLoss::default());
         (self.since, self.waits_until, self.probes) = (0, None, false);
         (self.retries, self.forgiven, self.rnr_retries) = (0, 0, 0);
         (self.drains, self.failed) = (false, None);
@@ -225,6 +236,9 @@ impl Requester {
 
     /// The next packet that may be sent, which counts as sent from now on.
     pub fn next(&mut self, now: u64) -> Option<Transmit> {
+        if let Some(question) = self.question(now) {
+            return Some(question);
+        }
         if self.at == self.tail || self.failed.is_some_and(|failed| self.at >= failed.ticket.0) {
             return None;
         }
@@ -239,15 +253,20 @@ impl Requester {
         }
         let pending = *self.place(self.at);
         let fresh = pending.first >= self.sent;
-        if fresh && (self.drains || pending.message.fence && self.asked_head != self.asked_tail) {
+        if fresh && (self.drains || self.waits(&pending.message)) {
             return None;
         }
         let end = self.end_of_packet(&pending)?;
+        if fresh && !is_answered(pending.operation) {
+            self.credits.begins(takes_request(pending.message.opcode));
+        }
         if self.cursor == self.oldest {
             self.since = now;
         }
-        let transmit = self.packet(&pending, end)?;
-        self.unasked = if transmit.head.bth.ack_req { 0 } else { self.unasked + 1 };
+        let transmit = self.packet(&pending, self.at, self.cursor, end)?;
+        let asks = transmit.head.bth.ack_req;
+        self.unasked = if asks { 0 } else { self.unasked + 1 };
+        self.tail_loss.sent(end, asks && self.cursor >= self.sent, now);
         self.cursor = end;
         self.sent = self.sent.max(end);
         if self.connection.transport != Transport::Rc {
@@ -275,7 +294,15 @@ impl Requester {
             self.unfinished = ticket;
         }
         (self.at, self.asked_at, self.unasked) = (ticket, self.asked_head, 0);
+        self.tail_loss.goes_back();
         self.follow_cursor();
+    }
+
+    /// Whether the message is not to begin yet.
+    fn waits(&self, message: &Message) -> bool {
+        let is_alone = self.oldest == self.sent;
+        message.fence && self.asked_head != self.asked_tail
+            || self.credits.are_spent() && !is_alone && takes_request(message.opcode)
     }
 
     /// The packet behind the next one, where it may be sent. A request for an answer stands for all packets of
@@ -306,15 +333,16 @@ impl Requester {
         let end = self.cursor + left.min(room);
         self.asked[(self.asked_tail & mask) as usize] = Asked { ticket: self.at, first: self.cursor, end };
         self.asked_tail += 1;
+        self.credits.begins(false);
         Some(end)
     }
 
-    /// The packet of a message from the cursor on, where the transport has such packets.
-    fn packet(&self, pending: &Pending, end: u64) -> Option<Transmit> {
+    /// The packet of a message from this one on, where the transport has such packets.
+    fn packet(&self, pending: &Pending, ticket: u64, number: u64, end: u64) -> Option<Transmit> {
         let message = &pending.message;
         let mtu = self.connection.mtu;
-        let (begins, ends) = (self.cursor == pending.first, end == pending.end);
-        let offset = mtu.offset((self.cursor - pending.first) as u32);
+        let (begins, ends) = (number == pending.first, end == pending.end);
+        let offset = mtu.offset((number - pending.first) as u32);
         let to = if ends { message.length } else { mtu.offset((end - pending.first) as u32) };
         let length = to - offset;
         let mut headers = Headers::NONE;
@@ -346,7 +374,7 @@ impl Requester {
             }
         }
         let opcode = Opcode::new(self.connection.transport, pending.operation, position, extra)?;
-        let psn = self.connection.psn + (self.cursor as u32);
+        let psn = self.connection.psn + (number as u32);
         let payload = if answered { 0 } else { length };
         let bth = Bth {
             solicited: message.solicited && ends && !answered,
@@ -355,7 +383,7 @@ impl Requester {
             ack_req: self.asks_for_acknowledgement(answered || ends, end),
             ..Bth::new(opcode, self.connection.dest_qp, psn)
         };
-        Some(Transmit { head: Head { bth, headers }, ticket: Ticket(self.at), offset, length: payload })
+        Some(Transmit { head: Head { bth, headers }, ticket: Ticket(ticket), offset, length: payload })
     }
 
     /// Whether a packet asks for an acknowledgement: at the end of a message, where nothing may be sent behind
@@ -471,6 +499,7 @@ impl Requester {
         (self.at, self.asked_at) = (self.unfinished, self.asked_head);
         self.unasked = 0;
         self.since = now;
+        self.tail_loss.goes_back();
     }
 }
 

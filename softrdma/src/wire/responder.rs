@@ -7,12 +7,14 @@
 //! | [`step`] | what it asks of who carries requests out |
 //! | `sequence` | whether packets make a message |
 //! | `memory` | the last reads and atomic operations, and their answers that wait |
+//! | `pace` | how fast those leave on a congested network |
 //!
 //! A packet changes nothing before its caller has said what came of it. Acknowledgements are coalesced: one
 //! speaks for all packets that were taken since the last call of [`Responder::next_response`]. They are sent
 //! behind answers to reads and atomic operations, as those speak for what was before them.
 
 mod memory;
+mod pace;
 mod sequence;
 pub mod step;
 
@@ -24,6 +26,7 @@ use super::packet::{Aeth, Bth, Head, Headers, Packet, Reth, pad_of};
 use super::psn::Psn;
 use crate::rules::requester::Syndrome;
 use memory::{Asked, Memory};
+use pace::Pace;
 use sequence::Progress;
 use step::{Executed, Part, Piece, Response, Step};
 
@@ -88,6 +91,7 @@ pub struct Responder {
     /// dropped without a word.
     told: bool,
     failed: bool,
+    pace: Pace,
     /// A congestion notification waits.
     notifies: bool,
     /// Not before that time is another one made.
@@ -117,6 +121,7 @@ impl Responder {
             answer: None,
             told: false,
             failed: false,
+            pace: Pace::new(),
             notifies: false,
             notified_until: 0,
         })
@@ -131,6 +136,7 @@ impl Responder {
         self.memory.start(max_dest_rd_atomic);
         (self.pending, self.answer, self.told, self.failed) = (None, None, false, false);
         (self.notifies, self.notified_until) = (false, 0);
+        self.pace = Pace::new();
     }
 
     /// Sets how many reads and atomic operations of the peer may be under way, at most as many as it can
@@ -145,6 +151,18 @@ impl Responder {
         if now >= self.notified_until {
             (self.notifies, self.notified_until) = (true, now.saturating_add(BETWEEN_NOTIFICATIONS));
         }
+    }
+
+    /// The peer says that the network is congested on the way to it: fewer packets of answers leave at a time.
+    // rule: wire-congestion
+    pub fn congested(&mut self, now: u64) {
+        self.pace.congested(now);
+    }
+
+    /// Where answers wait that are not to leave at once, when they may.
+    #[must_use]
+    pub fn resumes(&mut self, now: u64) -> Option<u64> {
+        (!self.pace.allows(now) && self.memory.waits()).then(|| self.pace.resumes())
     }
 
     /// Whether it has refused a request, so that nothing is taken any more. What it had to answer until then is
@@ -353,12 +371,17 @@ impl Responder {
     }
 
     /// The next packet that is to be sent to the peer, which counts as sent from now on. Called when all
-    /// packets that are there have been taken, it sends the fewest acknowledgements.
-    pub fn next_response(&mut self) -> Option<Response> {
+    /// packets that are there have been taken, it sends the fewest acknowledgements. None where the network is
+    /// congested, until it [goes on](Responder::resumes).
+    pub fn next_response(&mut self, now: u64) -> Option<Response> {
         if std::mem::take(&mut self.notifies) {
             let bth = Bth { p_key: self.connection.p_key, ..Bth::notification(self.connection.dest_qp) };
             let headers = Headers { reserved: true, ..Headers::NONE };
             return Some(Response { head: Head { bth, headers }, payload: None });
+        }
+        if self.resumes(now).is_some() {
+            // What else is to be answered would say that these were lost.
+            return None;
         }
         let mtu = self.connection.mtu;
         let Some(packet) = self.memory.next(mtu) else {
@@ -370,6 +393,7 @@ impl Responder {
                 Headers { aeth: Some(aeth), ..Headers::NONE },
             ));
         };
+        self.pace.leaves();
         let record = &packet.record;
         let aeth = Aeth { syndrome: syndrome::ACKNOWLEDGED, msn: record.msn };
         let psn = record.first + packet.number;

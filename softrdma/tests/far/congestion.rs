@@ -1,9 +1,9 @@
 //! Marks of congestion (ECN), and what follows from them.
 
 use softrdma::device::{Attributes, Path};
-use softrdma::rules::verbs::{QpState, QpType};
+use softrdma::rules::verbs::{Access, QpState, QpType};
 use softrdma::wire::opcode::{Extra, Opcode, Operation, Position};
-use softrdma::wire::packet::{Aeth, Bth, Headers};
+use softrdma::wire::packet::{Aeth, Bth, Headers, Reth};
 use softrdma_testing::device::*;
 
 use crate::hosts::*;
@@ -85,7 +85,7 @@ fn who_is_told_sends_less() {
         with_hosts(|hosts| {
             let (peer, node) = (RawPeer::new(hosts, 1), hosts[0].node());
             let end = node.end(QpType::Rc);
-            bring_up(&end.qp, &hosts[0].attributes(0x4001), QpState::Rts);
+            bring_up(&end.qp, &Attributes { timeout: 0, ..hosts[0].attributes(0x4001) }, QpState::Rts);
             end.receive(1, 0, 8);
             // Once for all that is under way.
             for _ in 0..if tells { 5 } else { 0 } {
@@ -106,7 +106,8 @@ fn who_reads_asks_for_less_where_answers_come_with_marks() {
         with_hosts(|hosts| {
             let (peer, node) = (RawPeer::new(hosts, 1), hosts[0].node());
             let end = node.end(QpType::Rc);
-            bring_up(&end.qp, &hosts[0].attributes(0x4001), QpState::Rts);
+            // Nothing is sent again meanwhile.
+            bring_up(&end.qp, &Attributes { timeout: 0, ..hosts[0].attributes(0x4001) }, QpState::Rts);
             end.remote(1, softrdma::rules::verbs::Opcode::RdmaRead, 0, 16 << 10, (0, 1));
             let (asked, _) = peer.next();
             assert_eq!(asked.headers.reth.unwrap().length, 16 << 10);
@@ -127,4 +128,28 @@ fn who_reads_asks_for_less_where_answers_come_with_marks() {
             assert_eq!((asks_at < 8, is_told), (marks, marks), "{asks_at}");
         });
     }
+}
+
+#[test]
+fn answers_leave_bit_by_bit_where_the_peer_tells_of_congestion() {
+    const PACKETS: u32 = 60;
+    with_hosts(|hosts| {
+        let (peer, node) = (RawPeer::new(hosts, 1), hosts[0].node());
+        let end = node.end(QpType::Rc);
+        let access = Access::REMOTE_READ;
+        bring_up(&end.qp, &Attributes { access, ..hosts[0].attributes(0x4001) }, QpState::Rts);
+        for _ in 0..8 {
+            peer.send(Bth::notification(end.qp.qp_num()), Headers { reserved: true, ..Headers::NONE }, &[]);
+            // Each is one for itself.
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let reth = Reth { va: end.memory.addr(0), rkey: end.region.rkey, length: PACKETS << 10 };
+        let what = (Operation::ReadRequest, Position::Only, Extra::Nothing);
+        peer.request((end.qp.qp_num(), 1), what, Headers { reth: Some(reth), ..Headers::NONE }, &[]);
+        // Nobody polls here.
+        for n in 0..PACKETS {
+            let (head, payload) = peer.next();
+            assert_eq!((head.bth.psn.number(), payload.len()), (1 + n, 1024));
+        }
+    });
 }

@@ -1,10 +1,11 @@
 //! An end of a connection: its machines, its memory, and what it knows to be true of what arrives.
 
 use softrdma::rules::requester::{Retry, Syndrome};
+use softrdma::rules::timers::ack_timeout;
 use softrdma::rules::verbs::{Opcode as Verb, Status};
 use softrdma::wire::connection::{Connection, Mtu};
 use softrdma::wire::opcode::{Opcode, Operation, Transport};
-use softrdma::wire::packet::{DEFAULT_P_KEY, Packet};
+use softrdma::wire::packet::{DEFAULT_P_KEY, Head, Packet};
 use softrdma::wire::psn::Psn;
 use softrdma::wire::requester::Requester;
 use softrdma::wire::requester::message::{Done, Taken, Transmit};
@@ -24,6 +25,8 @@ pub struct Terms {
     pub retry: Retry,
     pub reads: u8,
     pub window: u32,
+    /// Both say how many receive requests they have.
+    pub counts: bool,
 }
 
 pub struct End {
@@ -63,6 +66,19 @@ pub struct End {
     /// When the first packet with a mark came, and how many notifications were sent since.
     marked: Option<u64>,
     notifications: u64,
+    /// When the last of its packets was sent for the first time since an answer came, and how often since.
+    pub last: Option<(u64, u32)>,
+    /// Messages that take a receive request, and were begun.
+    sends: u64,
+    /// Behind the last packet that the peer has spoken of, and whether it has said then what room it has.
+    spoken_of: Psn,
+    hears_credits: bool,
+    /// Receive requests that were taken here, and up to which of them the peer may have heard that there are.
+    taken: u64,
+    told: u64,
+    /// An answer came to what is under way, and packets of the pair that were lost or late before the last one.
+    pub is_answered: bool,
+    pub trouble: u64,
 }
 
 /// Nanoseconds for each congestion notification.
@@ -95,6 +111,14 @@ impl End {
             sent_since: false,
             marked: None,
             notifications: 0,
+            last: None,
+            sends: 0,
+            spoken_of: Psn::new(0),
+            hears_credits: false,
+            taken: 0,
+            told: 0,
+            is_answered: false,
+            trouble: 0,
         }
     }
 
@@ -116,7 +140,9 @@ impl End {
         (self.expected, self.begun) = (receives, 0);
         (self.broken, self.spoiled, self.shadow) = (false, None, shadow);
         (self.sent, self.halved, self.sent_since) = (sends, None, false);
-        (self.marked, self.notifications) = (None, 0);
+        (self.marked, self.notifications, self.last) = (None, 0, None);
+        (self.sends, self.taken, self.told) = (0, 0, 0);
+        (self.spoken_of, self.hears_credits) = (sends, false);
     }
 
     /// A packet came with a mark of congestion.
@@ -161,6 +187,7 @@ impl End {
             return;
         }
         if packet.bth.opcode == Opcode::CONGESTION_NOTIFICATION {
+            self.responder.congested(now);
             return self.slow(peer, terms, |requester| {
                 assert_eq!(requester.take(packet, now), Taken::Nothing);
             });
@@ -190,6 +217,14 @@ impl End {
     }
 
     fn take_answer(&mut self, packet: &Packet<'_>, now: u64) {
+        self.last = None;
+        let psn = packet.bth.psn;
+        if !psn.is_before(self.spoken_of) && psn.is_before(self.sent) {
+            let is_positive = packet.headers.aeth.is_some_and(|aeth| aeth.syndrome < 32);
+            self.hears_credits |= is_positive;
+            self.is_answered = true;
+            self.spoken_of = if is_positive { psn.next() } else { psn };
+        }
         match self.requester.take(packet, now) {
             Taken::Nothing => {}
             Taken::Read { ticket, offset } => {
@@ -211,15 +246,55 @@ impl End {
         let ticket = transmit.ticket.0;
         assert!(!drains || ticket < self.begun, "nothing is begun while the queue drains");
         self.begun = self.begun.max(ticket + 1);
-        let read = transmit.head.headers.reth.filter(|_| transmit.head.bth.opcode == Opcode::READ_REQUEST);
-        let last = transmit.head.bth.psn + (read.map_or(1, |reth| terms.mtu.packets(reth.length)) - 1);
+        let last = last_of(terms, transmit);
         if !last.is_before(self.sent) {
-            (self.sent, self.sent_since) = (last.next(), true);
+            (self.sent, self.sent_since, self.last) = (last.next(), true, None);
         }
         if terms.transport != Transport::Rc || self.unsure || peer.broken {
             return;
         }
         assert!(last.ahead_of(peer.expected) < terms.window.cast_signed(), "more is under way than may be");
+    }
+
+    /// A packet goes out, with no message under way where it is alone: those that take a receive request are
+    /// one more than the peer has, once it has said so. Whether it is of that one.
+    pub fn check_credits(&mut self, peer: &End, terms: &Terms, transmit: &Transmit, alone: bool) -> bool {
+        let ticket = transmit.ticket.0;
+        let opcode = self.posted[ticket as usize].message.opcode;
+        let takes = !matches!(opcode, Verb::RdmaRead | Verb::RdmaWrite | Verb::CmpAndSwp | Verb::FetchAndAdd);
+        if ticket < self.begun || !takes {
+            return false;
+        }
+        self.sends += 1;
+        if !terms.counts || terms.transport != Transport::Rc || self.unsure || !self.hears_credits {
+            return false;
+        }
+        assert!(alone || self.sends <= peer.told + 1, "more is sent than the peer has room for");
+        self.sends > peer.told
+    }
+
+    /// An answer with the receive requests that there are, where that is said.
+    pub fn with_credits(&mut self, terms: &Terms, head: &Head) -> Head {
+        let mut head = *head;
+        if let Some(aeth) = head.headers.aeth.as_mut().filter(|aeth| terms.counts && aeth.syndrome == 31) {
+            let credits = self.receives.min(4);
+            aeth.syndrome = credits as u8;
+            self.told = self.told.max(self.taken + u64::from(credits));
+        }
+        head
+    }
+
+    /// Whether a packet asks once more for what was sent last, before an answer can be missing.
+    pub fn is_question(&mut self, terms: &Terms, transmit: &Transmit, now: u64) -> bool {
+        if terms.transport != Transport::Rc || last_of(terms, transmit).next() != self.sent {
+            return false;
+        }
+        let (first, times) = self.last.get_or_insert((now, 0));
+        let is_early = now - *first < ack_timeout(terms.retry.timeout).unwrap();
+        *times += 1;
+        assert!(!is_early || *times <= 2, "the last packet is asked for twice");
+        assert!(*times == 1 || transmit.head.bth.ack_req, "what is sent again asks for an answer");
+        is_early && *times == 2
     }
 
     /// Carries out what may be anything.
@@ -331,7 +406,7 @@ impl End {
         }
         match self.receives.checked_sub(1) {
             Some(left) => {
-                self.receives = left;
+                (self.receives, self.taken) = (left, self.taken + 1);
                 None
             }
             None => Some(Executed::NotReady(1 + (self.executed % 6) as u8)),
@@ -378,4 +453,10 @@ impl End {
             assert!(posted.answer == posted.expected, "an answer is what stood there");
         }
     }
+}
+
+/// The last PSN that a packet, or the answer that it asks for, takes.
+fn last_of(terms: &Terms, transmit: &Transmit) -> Psn {
+    let read = transmit.head.headers.reth.filter(|_| transmit.head.bth.opcode == Opcode::READ_REQUEST);
+    transmit.head.bth.psn + (read.map_or(1, |reth| terms.mtu.packets(reth.length)) - 1)
 }

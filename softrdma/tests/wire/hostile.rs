@@ -115,8 +115,9 @@ fn play(input: &mut Input<'_>) {
             _ => {
                 if input.byte().is_multiple_of(8) {
                     responder.marked(now);
+                    responder.congested(now);
                 }
-                if let Some(response) = responder.next_response() {
+                if let Some(response) = responder.next_response(now) {
                     assert!(response.payload.is_none_or(|part| part.length <= mtu.bytes()));
                 }
             }

@@ -39,7 +39,15 @@ fn random_messages() {
     // The runs get everywhere.
     let ends = ["success", "flushed", "protection", "access", "retries", "not ready"];
     let mut all = ends.iter().map(|end| seen.statuses.get(end).copied().unwrap_or(0));
-    let others = [seen.unreliable, seen.changed, seen.drained, seen.notified, seen.lives - seen.runs];
+    let others = [
+        seen.unreliable,
+        seen.changed,
+        seen.drained,
+        seen.notified,
+        seen.asked,
+        seen.beyond,
+        seen.lives - seen.runs,
+    ];
     let everywhere = all.all(|count| count > 0) && others.iter().all(|&count| count > 0);
     assert!(seeds < 1000 || everywhere, "{seen:?}");
 }

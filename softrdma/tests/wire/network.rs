@@ -16,6 +16,8 @@ pub struct Weather {
     /// How many are late, and by how many nanoseconds at most.
     pub late: u64,
     pub by: u64,
+    /// Nanoseconds that any packet takes.
+    pub delay: u64,
     /// Come with a mark of congestion.
     pub marked: u64,
     /// Changed in few bits, which the ICRC shows: lost as well.
@@ -34,10 +36,9 @@ pub struct Network {
     serial: u64,
     pub sent: u64,
     pub lost: u64,
+    /// Packets between the ends of each pair that were lost or late.
+    trouble: BTreeMap<usize, u64>,
 }
-
-/// Nanoseconds that a packet takes.
-const DELAY: u64 = 5_000;
 
 impl Network {
     /// Sends a packet to an end.
@@ -45,6 +46,7 @@ impl Network {
         self.sent += 1;
         if random.per_mille(weather.lost) || random.per_mille(weather.damaged) && is_seen(packet, random) {
             self.lost += 1;
+            *self.trouble.entry(to / 2).or_default() += 1;
             return;
         }
         let copies = 1 + u64::from(random.per_mille(weather.doubled));
@@ -54,10 +56,16 @@ impl Network {
                 change(&mut packet, random);
             }
             let late = random.per_mille(weather.late);
-            let at = now + DELAY + if late { random.below(weather.by + 1) } else { 0 };
+            *self.trouble.entry(to / 2).or_default() += u64::from(late);
+            let at = now + weather.delay + if late { random.below(weather.by + 1) } else { 0 };
             self.serial += 1;
             self.packets.insert((at, self.serial), (to, packet, random.per_mille(weather.marked)));
         }
+    }
+
+    /// How many packets of a pair were lost or late.
+    pub fn trouble(&self, pair: usize) -> u64 {
+        self.trouble.get(&pair).copied().unwrap_or(0)
     }
 
     /// Packets to these ends are gone.

@@ -28,6 +28,8 @@ pub struct Seen {
     pub changed: u64,
     pub drained: u64,
     pub notified: u64,
+    pub asked: u64,
+    pub beyond: u64,
     pub statuses: BTreeMap<&'static str, u64>,
 }
 
@@ -42,6 +44,8 @@ impl Seen {
         self.changed += other.changed;
         self.drained += other.drained;
         self.notified += other.notified;
+        self.asked += other.asked;
+        self.beyond += other.beyond;
         for (status, count) in &other.statuses {
             *self.statuses.entry(status).or_default() += count;
         }
@@ -68,11 +72,16 @@ pub struct World {
     weather: Weather,
     now: u64,
     pairs: Vec<Pair>,
+    /// All but the times of verbs takes so many times as long: in slow runs the last packet is asked for early.
+    pace: u64,
     /// Ends die, retries are few, memory goes, messages are refused.
     mortal: bool,
     changes: bool,
     seen: Seen,
 }
+
+/// The pace of a slow run, a power of two.
+const SLOW: u64 = 64;
 
 /// Steps after which a run counts as one that does not end.
 const STEPS: u64 = 400_000;
@@ -100,11 +109,13 @@ impl World {
         let mortal = random.per_mille(250);
         let changes = random.per_mille(100);
         let calm = random.per_mille(200);
+        let pace = random.one_of(&[1, 1, SLOW]);
         let weather = Weather {
             lost: if calm { 0 } else { random.below(if mortal { 300 } else { 90 }) },
             doubled: if calm { 0 } else { random.below(100) },
             late: random.one_of(&[0, 20, 100, 300]),
-            by: random.one_of(&[3_000, 30_000, 300_000]),
+            by: random.one_of(&[3_000, 30_000, 300_000]) * pace,
+            delay: 5_000 * pace,
             marked: random.one_of(&[0, 0, 30, 300]),
             damaged: if calm { 0 } else { random.below(20) },
             changed: if changes { 1 + random.below(60) } else { 0 },
@@ -116,6 +127,7 @@ impl World {
             weather,
             now: 1,
             pairs: vec![],
+            pace,
             mortal,
             changes,
             seen: Seen::default(),
@@ -136,13 +148,14 @@ impl World {
             transport: if unreliable { Transport::Uc } else { Transport::Rc },
             mtu: Mtu::from_bytes(random.one_of(&[256, 256, 512, 1024, 2048, 4096])).unwrap(),
             retry: Retry {
-                // From 65 µs to 1 ms.
-                timeout: 4 + random.below(5) as u8,
+                // From 65 µs to 1 ms, or from 4 to 67 ms.
+                timeout: (4 + random.below(5) + u64::from(self.pace.ilog2())) as u8,
                 retry_cnt: if self.mortal { random.below(4) as u8 } else { 7 },
                 rnr_retry: if self.mortal { 1 + random.below(7) as u8 } else { 7 },
             },
             reads: random.one_of(&[1, 2, 3, 4, 16]),
             window: random.one_of(&[1, 2, 5, 16, 64, 128, 128]),
+            counts: random.per_mille(400),
         };
         Pair {
             ends: [End::new(0), End::new(1)],
@@ -180,6 +193,7 @@ impl World {
             let shadow = Shadow { memory: pair.ends[side ^ 1].memory.clone(), read_since: false };
             let dest_qp = number(index, side ^ 1);
             pair.ends[side].unsure = self.changes;
+            pair.ends[side].trouble = self.network.trouble(index);
             pair.ends[side].start(&pair.terms, dest_qp, psns[side], psns[side ^ 1], shadow);
         }
         (pair.renewed, pair.drains) = (None, [false; 2]);
@@ -187,7 +201,7 @@ impl World {
     }
 
     fn step(&mut self) {
-        let acts = self.now + 1 + self.random.below(12_000);
+        let acts = self.now + 1 + self.random.below(12_000 * self.pace);
         let deadlines =
             self.pairs.iter().flat_map(|pair| &pair.ends).filter_map(|end| end.requester.deadline());
         let next = deadlines.chain(self.network.next_arrival()).chain([acts]).min().unwrap();
@@ -226,6 +240,9 @@ impl World {
                 end.mark(peer, terms, &packet, self.now);
             }
             end.take(peer, terms, &packet, self.now);
+            if std::mem::take(&mut end.is_answered) {
+                end.trouble = self.network.trouble(to / 2);
+            }
         }
     }
 
@@ -286,11 +303,15 @@ impl World {
             if end.broken {
                 break;
             }
+            let alone = end.requester.is_drained();
             let Some(transmit) = end.requester.next(self.now) else { break };
+            self.seen.beyond += u64::from(end.check_credits(peer, &pair.terms, &transmit, alone));
             end.check_packet(peer, &pair.terms, &transmit, pair.drains[side]);
+            self.seen.asked += u64::from(end.is_question(&pair.terms, &transmit, self.now));
             if random.per_mille(30) {
                 // There is no room after all.
                 end.requester.unsend(&transmit);
+                end.last = None;
                 break;
             }
             let ticket = transmit.ticket.0 as usize;
@@ -306,7 +327,7 @@ impl World {
         // The last answer of one that breaks goes out.
         let room = if end.broken && !end.responder.is_failed() { 0 } else { random.below(20) };
         for _ in 0..room {
-            let Some(response) = end.responder.next_response() else { break };
+            let Some(response) = end.responder.next_response(self.now) else { break };
             if random.per_mille(30) {
                 end.responder.unsend(&response);
                 break;
@@ -315,6 +336,7 @@ impl World {
                 self.seen.notified += 1;
                 end.check_notification(self.now);
             }
+            let head = end.with_credits(&pair.terms, &response.head);
             let payload = match &response.payload {
                 Some(part) => {
                     let at = end.place(part.va, part.length).unwrap_or(0);
@@ -322,7 +344,7 @@ impl World {
                 }
                 None => &[][..],
             };
-            let packet = encode(&response.head, payload);
+            let packet = encode(&head, payload);
             self.network.send(self.now, to, &packet, &self.weather, random);
         }
     }
@@ -334,6 +356,7 @@ impl World {
         let [one, other] = &mut pair.ends;
         let (end, peer) = if side == 0 { (one, other) } else { (other, one) };
         let mut failed = end.responder.is_failed();
+        let trouble = self.network.trouble(index) - end.trouble;
         if failed && !end.broken {
             end.requester.flush();
         }
@@ -350,7 +373,8 @@ impl World {
                 Status::WrFlushErr => !first || end.broken || failed,
                 Status::RemAccessErr => posted.refused,
                 Status::LocProtErr => end.spoiled == Some(done.ticket.0),
-                Status::RetryExcErr => self.mortal || peer.broken,
+                // Half of the tries, and it is the network: an answer may wait as well.
+                Status::RetryExcErr => self.mortal || peer.broken || trouble >= 4,
                 Status::RnrRetryExcErr => self.mortal,
                 _ => false,
             };
@@ -360,7 +384,7 @@ impl World {
         }
         end.broken |= failed;
         if end.broken && pair.renewed.is_none() {
-            pair.renewed = Some(self.now + self.random.below(3_000_000));
+            pair.renewed = Some(self.now + self.random.below(3_000_000 * self.pace));
         }
     }
 

@@ -86,6 +86,13 @@ impl Player {
             "<" => return self.take(line, executed),
             "executed" => {}
             "marked" => self.responder.as_mut().expect("no responder").marked(self.now),
+            "congested" if self.responder.is_some() => {
+                self.responder.as_mut().expect("no responder").congested(self.now);
+            }
+            "resumes" => {
+                let resumes = self.responder.as_mut().expect("no responder").resumes(self.now);
+                return format!("resumes {}", resumes.map_or("now".to_string(), |at| at.to_string()));
+            }
             "unsent" => self.unsend(text::number(words.at(1)) as usize),
             "gone" => {
                 let response = self.response.take().expect("a response");
@@ -154,7 +161,7 @@ impl Player {
             };
         }
         let responder = self.responder.as_mut().expect("neither requester nor responder");
-        self.response = responder.next_response();
+        self.response = responder.next_response(self.now);
         match &self.response {
             Some(Response { head, payload: Some(part) }) => {
                 format!("> {} of={:#x} rkey={}", text::line(head, part.length), part.va, part.rkey)
@@ -300,7 +307,7 @@ fn play_file(name: &str, scripts: &str) -> usize {
 }
 
 // rule: wire-lost-answer, wire-old-answers, wire-gap, status-of-nak, ack-retries, rnr-retries, rnr-wait
-// rule: qp-drains, wire-congestion
+// rule: qp-drains, wire-congestion, wire-tail-loss, wire-credits
 #[test]
 fn requester_scripts() {
     assert!(play_file("requester.txt", include_str!("scripts/requester.txt")) >= 20);

@@ -10,12 +10,20 @@ use softrdma::device::{Device, Missing, Settings, Source, interface_mtu, roce_mt
 
 use super::gids::Gid;
 use crate::abi::verbs::*;
-use crate::log;
+use crate::log::{self, trace};
 
 const VARIABLE: &str = "IRONVERBS_SOFT_NETWORK";
 
-/// Says why they are not, where they are to be.
+/// Says why they are not, where they are to be; in the trace, what makes it slow.
 pub fn tell(device: &Device) {
+    if let Some((small_room, sends_trains)) = device.network_means() {
+        if let Some(small) = small_room {
+            trace!(Info, "{VARIABLE}: {small}");
+        }
+        if !sends_trains {
+            trace!(Info, "{VARIABLE}: the kernel does not cut messages into packets (UDP_SEGMENT)");
+        }
+    }
     match device.no_network() {
         Some(Missing::Port(why)) => log::warn(format_args!("{VARIABLE}: no other host is reached: {why}")),
         Some(Missing::NoMemory) => log::warn(format_args!("{VARIABLE}: no other host is reached: no memory")),

@@ -10,6 +10,7 @@
 //! | [`receiver`] | what its receive queue keeps; requests that arrive are carried out there |
 //! | [`network`] | packets out and in |
 //! | [`management`] | management datagrams, by which connections are made |
+//! | [`pause`] | what did not leave, and when it is tried again |
 //! | [`port`] | the sockets of UDP port 4791, which the processes of one user share |
 //!
 //! What is sent and answered when is [`wire`](crate::wire)'s.
@@ -18,6 +19,7 @@ pub(crate) mod addresses;
 pub(crate) mod datagram;
 pub(crate) mod management;
 pub(crate) mod network;
+pub(crate) mod pause;
 pub mod port;
 pub(crate) mod receiver;
 pub(crate) mod sender;

@@ -4,6 +4,7 @@
 //! first of them are with the wire's requester, which says what is sent next.
 
 use super::Peer;
+use super::pause::Pause;
 use crate::carrier::wr::{Operands, Wr};
 use crate::error::Result;
 use crate::rules::requester::Retry;
@@ -20,8 +21,8 @@ pub(crate) struct Sender {
     pub(crate) begun: u32,
     /// The ticket of the first of them.
     first: u64,
-    /// There was no room for a packet, which is to be sent soon.
-    pub(crate) is_held_up: bool,
+    /// There was no room for a packet, which is to be sent when that is over.
+    pub(crate) held_up: Pause,
     /// An acknowledgement waits that leaves behind the next packet, if that is small.
     pub(crate) is_answered_behind: bool,
 }
@@ -33,13 +34,14 @@ impl Sender {
     /// [`Error::NoMemory`](crate::error::Error::NoMemory).
     pub(crate) fn new(peer: Peer, requests: u32, max_rd_atomic: u8) -> Result<Self> {
         let requester = Requester::new(requests, max_rd_atomic)?;
-        Ok(Self { peer, requester, begun: 0, first: 0, is_held_up: false, is_answered_behind: false })
+        Ok(Self { peer, requester, begun: 0, first: 0, held_up: Pause::default(), is_answered_behind: false })
     }
 
     /// Begins to send, the first packet with this PSN.
     pub(crate) fn start(&mut self, psn: u32, retry: Retry, max_rd_atomic: u8) {
         self.requester.start(self.peer.connection(psn), retry, max_rd_atomic);
         (self.begun, self.first) = (0, 0);
+        self.held_up.end();
     }
 
     /// Whether an acknowledgement is to leave behind the packet that is next: asked once.

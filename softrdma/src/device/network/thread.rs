@@ -126,13 +126,14 @@ pub(super) fn run(device: &Weak<Device>, ends: &AtomicBool) {
         let fds = [door, port.own().raw(), port.groups().map_or(-1, Socket::raw)];
         net.later.look_after(sight.polls && !has_left);
         sight.before = polling();
+        let pause = net.resumes.load(Ordering::Relaxed).saturating_sub(sight.before.now).min(SLEEP);
         drop(device);
         is_asked = match (sight.polls, more) {
             _ if has_left => wait(&fds[..1], SLEEP),
             // Who polls takes what comes.
             (true, _) => wait(&fds[..1], sight.nap),
-            (false, true) => false,
-            (false, false) => wait(&fds, SLEEP),
+            (false, true) => wait(&fds[..1], 0),
+            (false, false) => wait(&fds, pause),
         } || !is_open;
     }
 }

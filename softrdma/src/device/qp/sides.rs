@@ -14,6 +14,9 @@ const YIELDS: u32 = 64;
 const SLEEPS: u32 = 1000;
 const PAUSE: Duration = Duration::from_micros(100);
 
+/// For about how long they go on.
+pub(in crate::device) const LOOKS: Duration = PAUSE.saturating_mul(SLEEPS);
+
 impl QueuePair {
     pub(in crate::device) fn send_side(&self) -> QueueGuard<'_, SendSide> {
         let mut side = self.send.lock();

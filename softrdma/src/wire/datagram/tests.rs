@@ -1,3 +1,6 @@
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use super::super::icrc::Icrc;
 use super::super::packet::MAX_HEAD;
 use super::*;
 
@@ -101,4 +104,70 @@ fn groups_that_other_hosts_may_be_in() {
     ] {
         assert_eq!(is_group_between_hosts(address.parse().unwrap()), is_one, "{address}");
     }
+}
+
+/// A second CRC-32, a bit at a time.
+fn crc(parts: &[&[u8]]) -> u32 {
+    !parts.iter().copied().flatten().fold(!0, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| crc >> 1 ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 })
+    })
+}
+
+/// What header is before the payload of any packet, from anywhere.
+fn look(is_v4: bool, addresses: [[u8; 16]; 2], port: u16, seen: Seen, bytes: &[u8]) {
+    let [from, to] = addresses.map(|octets| match is_v4 {
+        true => IpAddr::V4(Ipv4Addr::new(octets[0], octets[1], octets[2], octets[3])),
+        false => IpAddr::V6(octets.into()),
+    });
+    let flow = Flow::new(SocketAddr::new(from, port), SocketAddr::new(to, 4791));
+    let (Some(flow), Some(packet)) = (flow, Packet::parse(bytes)) else { return };
+    let header = header(&flow, &seen, &packet);
+    let (udp_bytes, ip) = (bytes.len() + 12, &header[if is_v4 { 20 } else { 0 }..]);
+    let number = |at: usize| usize::from(u16::from_be_bytes([ip[at], ip[at + 1]]));
+    if is_v4 {
+        assert_eq!(header[..20], [0; 20]);
+        assert_eq!((ip[0], ip[1], number(2)), (0x45, seen.traffic_class, 20 + udp_bytes));
+        assert_eq!((number(4), number(6)), (usize::from(seen.identification), 0x4000));
+        assert_eq!((ip[8], ip[9], internet_checksum(ip)), (seen.hop_limit, 17, 0));
+        assert_eq!((&ip[12..16], &ip[16..]), (&addresses[0][..4], &addresses[1][..4]));
+    } else {
+        let word = 6 << 28 | u32::from(seen.traffic_class) << 20 | seen.label & 0xf_ffff;
+        assert_eq!((&ip[..4], number(4)), (&word.to_be_bytes()[..], udp_bytes));
+        assert_eq!((ip[6], ip[7]), (17, seen.hop_limit));
+        assert_eq!((&ip[8..24], &ip[24..]), (&addresses[0][..], &addresses[1][..]));
+    }
+    // With it, the packet's checksum is that which its sender made of all that did not change on the way.
+    let mut whole = [&[0xff; 8][..], ip].concat();
+    let masked: &[usize] = if is_v4 { &[1, 8, 10, 11] } else { &[1, 2, 3, 7] };
+    masked.iter().for_each(|at| whole[8 + at] = 0xff);
+    if !is_v4 {
+        whole[8] |= 0xf;
+    }
+    let udp = [port, 4791, udp_bytes as u16, 0xffff].map(u16::to_be_bytes).concat();
+    let mut icrc = Icrc::new(&flow, seen.identification, bytes, bytes.len());
+    icrc.update(&[]);
+    let expected = crc(&[&whole, &udp, &bytes[..4], &[0xff], &bytes[5..]]);
+    assert_eq!(icrc.finish(), expected.to_le_bytes());
+}
+
+#[test]
+fn fuzz_headers() {
+    corpus::check!().for_each(|bytes| {
+        let Some((head, rest)) = bytes.split_first_chunk::<44>() else { return };
+        let sixteen = |at: usize| std::array::from_fn(|n| head[at + n]);
+        let two = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
+        let seen = Seen {
+            identification: two(33),
+            traffic_class: head[35],
+            hop_limit: head[36],
+            label: u32::from_be_bytes([head[37], head[38], head[39], head[40]]),
+        };
+        let mut packet = rest[..rest.len() / 4 * 4].to_vec();
+        look(head[0] & 1 == 0, [sixteen(1), sixteen(17)], two(41), seen, &packet);
+        // The same as what is a datagram.
+        if let [opcode, flags, ..] = &mut packet[..] {
+            (*opcode, *flags) = (0x64 | *opcode & 1, *flags & 0xf0);
+        }
+        look(head[0] & 2 == 0, [sixteen(1), sixteen(17)], two(41), seen, &packet);
+    });
 }

@@ -26,7 +26,6 @@ enum Answer {
 impl Answer {
     fn of(syndrome: u8) -> Self {
         match (syndrome >> 5 & 3, syndrome & 31) {
-            // The lower bits count receive requests. Who has none says so when a message comes.
             (0, _) => Self::Acknowledged,
             (1, code) => Self::NotReady(code),
             (3, 0) => Self::OutOfSequence,
@@ -58,6 +57,10 @@ impl Requester {
         // rule: wire-old-answers
         if number >= self.sent {
             return Taken::Nothing;
+        }
+        self.tail_loss.heard(now);
+        if let Some(aeth) = packet.headers.aeth.filter(|aeth| aeth.syndrome >> 5 == 0) {
+            self.credits.told(aeth);
         }
         let syndrome = packet.headers.aeth.map(|aeth| aeth.syndrome);
         match (opcode.operation(), syndrome) {
@@ -140,6 +143,7 @@ impl Requester {
         }
         let under_way = self.sent - self.oldest;
         self.window.acknowledged((end - self.oldest) as u32, u32::try_from(under_way).unwrap_or(u32::MAX));
+        self.tail_loss.acknowledged(end, now);
         self.oldest = end;
         self.cursor = self.cursor.max(end);
         self.finish();

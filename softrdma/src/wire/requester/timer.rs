@@ -21,6 +21,12 @@ impl Requester {
         if self.oldest == self.sent {
             return None;
         }
+        let (asks, ends) = (self.asks_at(), self.times_out_at());
+        asks.into_iter().chain(ends).min()
+    }
+
+    /// When the oldest packet is sent again.
+    fn times_out_at(&self) -> Option<u64> {
         // rule: ack-timeout
         Some(self.since.saturating_add(ack_timeout(self.retry.timeout)?))
     }
@@ -38,6 +44,10 @@ impl Requester {
             // There was no room to send it again.
             self.since = now;
             return;
+        }
+        // rule: wire-tail-loss
+        if self.times_out_at().is_none_or(|end| now < end) {
+            return self.ask();
         }
         // rule: ack-retries
         if self.retries >= self.retry.retry_cnt {

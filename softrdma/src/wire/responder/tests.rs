@@ -58,9 +58,9 @@ fn a_new_start_forgets_the_connection_before() {
     responder.take(&send(Psn::new(3), Position::Only, &[]));
     let connection = Connection { psn: Psn::new(0), ..responder.connection };
     responder.start(connection, 4);
-    assert_eq!(responder.next_response(), None);
+    assert_eq!(responder.next_response(0), None);
     assert_eq!(responder.take(&atomic), Step::Nothing);
-    assert_eq!(responder.next_response(), None);
+    assert_eq!(responder.next_response(0), None);
 }
 
 #[test]
@@ -73,6 +73,6 @@ fn no_acknowledgement_is_alone_beside_a_notification_of_congestion() {
     assert!(responder.has_lone_acknowledgement());
     responder.marked(1);
     assert!(!responder.has_lone_acknowledgement());
-    assert_eq!(responder.next_response().unwrap().head.bth.opcode, Opcode::CONGESTION_NOTIFICATION);
+    assert_eq!(responder.next_response(0).unwrap().head.bth.opcode, Opcode::CONGESTION_NOTIFICATION);
     assert!(responder.has_lone_acknowledgement());
 }

@@ -77,7 +77,7 @@ impl Shared {
 
     /// See [`Port::door`](super::Port::door).
     pub(crate) fn door(&self) -> RawFd {
-        self.door.raw()
+        self.door.raw_lately()
     }
 
     /// The sockets of these places.

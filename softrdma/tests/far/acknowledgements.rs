@@ -1,0 +1,77 @@
+//! Acknowledgements that wait for the program, which does something else.
+
+use std::time::{Duration, Instant};
+
+use softrdma::rules::verbs::{QpState, QpType};
+use softrdma::wire::opcode::{Extra, Opcode, Operation, Position};
+use softrdma::wire::packet::Headers;
+use softrdma_testing::child::begin;
+use softrdma_testing::device::*;
+
+use crate::hosts::*;
+use crate::peer::RawPeer;
+
+const SEND: (Operation, Position, Extra) = (Operation::Send, Position::Only, Extra::Nothing);
+
+/// Takes a message by a poll, so that its acknowledgement waits for the program, the peer of which has the
+/// queue pair's number from `words`; then does something else with it.
+fn after_a_message(hosts: &[Host; 2], words: &Words, then: impl FnOnce(Node, End, &Words)) {
+    let node = hosts[0].node();
+    let end = node.end(QpType::Rc);
+    bring_up(&end.qp, &hosts[0].attributes(0x4001), QpState::Rts);
+    end.receive(1, 0, 8);
+    // It is seen that this program does nothing but poll; if not, less is shown.
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_millis(250) {
+        assert!(end.try_poll().is_none());
+    }
+    words.put(1, &[u64::from(end.qp.qp_num())]);
+    assert_eq!(end.poll_long().wr_id, 1);
+    then(node, end, words);
+}
+
+/// The message is acknowledged of who does that.
+fn is_acknowledged(then: impl Fn(Node, End, &Words)) {
+    with_hosts(|hosts| {
+        let (peer, words) = (RawPeer::new(hosts, 1), Words::new());
+        for _ in 0..4 {
+            let child = begin(|| {
+                after_a_message(hosts, &words, &then);
+                0
+            });
+            let [number] = words.get(0);
+            peer.request((number as u32, 1), SEND, Headers::NONE, &[1; 8]);
+            let (head, _) = peer.next();
+            assert_eq!((head.bth.opcode, head.bth.psn.number()), (Opcode::ACKNOWLEDGE, 1));
+            words.put(0, &[1]);
+            let mut status = 0;
+            // SAFETY: a plain system call on an own child; `status` is writable.
+            unsafe { libc::waitpid(child, &mut status, 0) };
+            assert_eq!(status, 0);
+        }
+    });
+}
+
+#[test]
+fn one_leaves_though_the_program_does_not_come_back() {
+    // It waits until the peer has it.
+    is_acknowledged(|_node, _end, words| assert_eq!(words.get(1), [1]));
+}
+
+#[test]
+fn one_leaves_before_its_queue_pair_ends() {
+    is_acknowledged(|_, end, _| end.qp.destroy().unwrap());
+}
+
+#[test]
+fn one_leaves_before_its_queue_pair_is_reset() {
+    is_acknowledged(|_, end, _| bring_back(&end));
+}
+
+/// To RESET, where the queue pair is connected to nobody.
+fn bring_back(end: &End) {
+    use softrdma::device::Attributes;
+    use softrdma::rules::verbs::Attr;
+    let attributes = Attributes { state: QpState::Reset, ..Attributes::default() };
+    end.qp.modify(Attr::STATE, &attributes).unwrap();
+}
