@@ -249,14 +249,15 @@ impl Exchanges {
             }
             Body::SidrReq(req) => return self.request((peer.address, req.request_id, true), 0),
             Body::Req(_) => return Arrived::Taken,
-            Body::Mra(m) => self.named(m.remote_comm_id, Some(m.local_comm_id).filter(|id| *id != 0)),
+            Body::Mra(m) => self.named(m.remote_comm_id, Some(m.local_comm_id)),
             Body::Rej(m) if m.remote_comm_id == 0 => {
                 // Of who gives up before he has heard of a number here.
                 let asked = self.askers.get(&(peer.address, m.local_comm_id, false)).copied();
                 let is_new = |link: &Link| self.all.get(link).is_some_and(Exchange::is_new);
                 asked.filter(is_new)
             }
-            Body::Rej(m) => self.named(m.remote_comm_id, Some(m.local_comm_id).filter(|id| *id != 0)),
+            // Who refuses a request may have no number, which is known of no other side.
+            Body::Rej(m) => self.named(m.remote_comm_id, Some(m.local_comm_id)),
             // What names another connection now is no answer to this one.
             Body::Rep(m) => self.named(m.remote_comm_id, Some(m.local_comm_id)),
             Body::Rtu(m) => self.named(m.remote_comm_id, Some(m.local_comm_id)),

@@ -276,6 +276,16 @@ fn others_are_not_heard() {
         }
         assert_eq!(arrive(&mut exchanges, &strange), [], "{strange:?}");
     }
+    // Without the number there: one that was told is named by every message that follows.
+    for active in [true, false] {
+        let mut exchanges = established(active);
+        for strange in [rej(0, 11), rej(23, 11), dreq(0, 11), drep(0, 11)] {
+            assert!(!arrive(&mut exchanges, &strange).contains(&told(strange.clone())), "{strange:?}");
+        }
+        assert_eq!(arrive(&mut exchanges, &dreq(22, 11)), [told(dreq(22, 11))]);
+    }
+    // A request's refusal comes from who has no number yet.
+    assert_eq!(arrive(&mut asking(), &rej(0, 11)), [told(rej(0, 11))]);
     // From another host, or to another address of this one.
     for other in [Peer { address: gid(3), ..peer() }, Peer { own: gid(4), ..peer() }] {
         let mut exchanges = established(true);
