@@ -122,6 +122,11 @@ impl Exchange {
         matches!(self.stage, Stage::Asked | Stage::Offers)
     }
 
+    /// Whether the other side has named the number here, and is not over.
+    pub fn has_heard(&self) -> bool {
+        !matches!(self.stage, Stage::Asks | Stage::Asked | Stage::Offers | Stage::Over)
+    }
+
     /// Whether a message that names both numbers, or does not know the one there, is of this connection.
     pub fn is_named(&self, theirs: u32) -> bool {
         self.remote.is_none_or(|remote| remote == theirs)

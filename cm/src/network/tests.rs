@@ -301,9 +301,25 @@ fn others_are_not_heard() {
 
 #[test]
 fn a_queue_pair_has_one_connection() {
-    let mut exchanges = established(true);
-    assert_eq!(exchanges.arrived(peer(), &req(true, 33)[..], START), Arrived::Request);
-    assert_eq!(all(&mut exchanges), [Output::Ended { link: LINK }]);
+    for active in [true, false] {
+        let mut exchanges = established(active);
+        let new = Link(2);
+        assert_eq!(exchanges.arrived(peer(), &req(true, 33)[..], START), Arrived::Request);
+        exchanges.accepted(new, peer(), &req(true, 33)[..], 12);
+        exchanges.send(new, rep(12, 33), START);
+        // Anybody may have sent the request.
+        assert_eq!(all(&mut exchanges), [packet(rep(12, 33))]);
+        assert_eq!(arrive(&mut exchanges, &rtu(33, 13)), []);
+        let heard = Output::Message { link: new, message: rtu(33, 12) };
+        assert_eq!(arrive(&mut exchanges, &rtu(33, 12)), [heard, Output::Ended { link: LINK }]);
+        exchanges.close(LINK, START);
+        // The new one has the queue pair from now on, whatever is heard of the one before.
+        arrive(&mut exchanges, &dreq(22, 11));
+        exchanges.accepted(Link(3), peer(), &req(true, 44)[..], 14);
+        exchanges.send(Link(3), rep(14, 44), START);
+        all(&mut exchanges);
+        assert_eq!(arrive(&mut exchanges, &rtu(44, 14))[1..], [Output::Ended { link: new }]);
+    }
 }
 
 #[test]
