@@ -244,6 +244,15 @@ impl Exchange {
             return;
         }
         let again = match (self.stage, &self.said) {
+            // It comes after the time in which it was waited for.
+            (Stage::Asks | Stage::Offered, _) if !self.is_open => {
+                self.asked = None;
+                self.remote = Some(rep.local_comm_id);
+                self.stage = Stage::Over;
+                let message = self.own_message(self.rej(Refused::Rep, reason::CONSUMER_DEFINED, None));
+                self.said = Some(message.clone());
+                message
+            }
             (Stage::Asks, _) => {
                 self.asked = None;
                 self.remote = Some(rep.local_comm_id);
@@ -331,13 +340,16 @@ impl Exchange {
         Body::Drep(Drep { local_comm_id, remote_comm_id })
     }
 
+    fn rej(&self, refused: Refused, reason: u16, ca_guid: Option<[u8; 8]>) -> Body {
+        let (local_comm_id, remote_comm_id) = self.numbers();
+        let private_data = [0; 148];
+        Body::Rej(Box::new(Rej { local_comm_id, remote_comm_id, refused, reason, ca_guid, private_data }))
+    }
+
     /// What the other side is told where the process ends now.
     pub fn last_word(&self) -> Option<Message> {
         let (local_comm_id, remote_comm_id) = self.numbers();
-        let rej = |refused, reason, ca_guid| {
-            let private_data = [0; 148];
-            Body::Rej(Box::new(Rej { local_comm_id, remote_comm_id, refused, reason, ca_guid, private_data }))
-        };
+        let rej = |refused, reason, ca_guid| self.rej(refused, reason, ca_guid);
         let body = match self.stage {
             _ if !self.is_open => return None,
             Stage::Asked if self.is_ud => Body::SidrRep(Box::new(SidrRep {

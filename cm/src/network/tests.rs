@@ -243,6 +243,19 @@ fn a_refusal_is_said_again() {
 }
 
 #[test]
+fn an_offer_that_comes_too_late_is_refused() {
+    let mut exchanges = asking();
+    while !wait(&mut exchanges).contains(&Output::Unreachable { link: LINK }) {}
+    exchanges.close(LINK, START);
+    for _ in 0..2 {
+        let out = arrive(&mut exchanges, &rep(22, 11));
+        let [Output::Packet { message, .. }] = &out[..] else { panic!("{out:?}") };
+        let Body::Rej(rej) = decode(&message[..]).unwrap().body else { panic!("{message:?}") };
+        assert_eq!((rej.local_comm_id, rej.remote_comm_id, rej.refused), (11, 22, Refused::Rep));
+    }
+}
+
+#[test]
 fn a_request_that_was_dropped_may_come_again() {
     let mut exchanges = asked();
     exchanges.close(LINK, START);
