@@ -351,6 +351,8 @@ impl Exchange {
         let (local_comm_id, remote_comm_id) = self.numbers();
         let rej = |refused, reason, ca_guid| self.rej(refused, reason, ca_guid);
         let body = match self.stage {
+            // It may have been lost, and nobody is there any more to repeat it.
+            Stage::Leaves => return self.asked.as_ref().map(|asked| asked.message.clone()),
             _ if !self.is_open => return None,
             Stage::Asked if self.is_ud => Body::SidrRep(Box::new(SidrRep {
                 request_id: remote_comm_id,
@@ -370,7 +372,7 @@ impl Exchange {
                 Body::Dreq(Dreq { local_comm_id, remote_comm_id, remote_qpn: self.remote_qpn })
             }
             Stage::Left => self.drep(),
-            Stage::Leaves | Stage::Over => return None,
+            Stage::Over => return None,
         };
         Some(self.own_message(body))
     }

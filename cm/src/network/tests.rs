@@ -404,6 +404,15 @@ fn who_ends_says_so() {
     for active in [true, false] {
         let end = wire::Dreq { local_comm_id: 11, remote_comm_id: 22, remote_qpn: 0x55 };
         assert_eq!(said(&established(active)), Body::Dreq(end));
+        // One that nobody has agreed to is said once more.
+        let mut exchanges = established(active);
+        exchanges.send(LINK, dreq(11, 22), START);
+        assert_eq!(said(&exchanges), Body::Dreq(end));
+        exchanges.close(LINK, START);
+        assert_eq!(said(&exchanges), Body::Dreq(end));
+        all(&mut exchanges);
+        arrive(&mut exchanges, &drep(22, 11));
+        assert_eq!(exchanges.farewells().count(), 0);
     }
 }
 
