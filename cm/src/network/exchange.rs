@@ -353,6 +353,8 @@ impl Exchange {
         let body = match self.stage {
             // It may have been lost, and nobody is there any more to repeat it.
             Stage::Leaves => return self.asked.as_ref().map(|asked| asked.message.clone()),
+            // So may the answer to who asked for it, whom nobody answers any more.
+            Stage::Over => return self.said.clone().filter(|said| self.is_drep(said)),
             _ if !self.is_open => return None,
             Stage::Asked if self.is_ud => Body::SidrRep(Box::new(SidrRep {
                 request_id: remote_comm_id,
@@ -372,7 +374,6 @@ impl Exchange {
                 Body::Dreq(Dreq { local_comm_id, remote_comm_id, remote_qpn: self.remote_qpn })
             }
             Stage::Left => self.drep(),
-            Stage::Over => return None,
         };
         Some(self.own_message(body))
     }

@@ -413,6 +413,11 @@ fn who_ends_says_so() {
         all(&mut exchanges);
         arrive(&mut exchanges, &drep(22, 11));
         assert_eq!(exchanges.farewells().count(), 0);
+        let mut exchanges = established(active);
+        arrive(&mut exchanges, &dreq(22, 11));
+        exchanges.send(LINK, drep(11, 22), START);
+        exchanges.close(LINK, START);
+        assert_eq!(said(&exchanges), Body::Drep(Drep { local_comm_id: 11, remote_comm_id: 22 }));
     }
 }
 
