@@ -36,8 +36,8 @@ impl Manager {
         let (from, to, is_ud) = (id.source, id.destination, id.is_ud());
         let time = if is_ud { sidr_time() } else { answer_time(id.packet_life_time()) };
         let space = id.space;
+        let comm_id = self.next_comm_id().ok_or(Errno::ENOMEM)?;
         let link = self.new_link();
-        let comm_id = self.next_comm_id();
         self.links.insert(link, number);
         let id = self.id(file, number)?;
         id.state = State::Connect;
@@ -178,16 +178,14 @@ impl Manager {
         self.queue(event);
     }
 
-    pub(crate) fn next_comm_id(&mut self) -> u32 {
-        loop {
-            self.comm_ids = self.comm_ids.wrapping_add(1);
-            let number = self.names.map_or(self.comm_ids, |names| names.of(self.comm_ids));
-            // Those with names come again soon.
-            let comes_again = self.names.is_some() && self.comm_ids > u32::from(u16::MAX);
-            if !comes_again || !self.ids.values().any(|id| id.connection.local_comm_id == number) {
-                return number;
-            }
-        }
+    /// A number for a connection; `None` where all have one that other hosts can be told.
+    pub(crate) fn next_comm_id(&mut self) -> Option<u32> {
+        let Manager { comm_ids, names, ids, .. } = self;
+        let Some(names) = names else {
+            *comm_ids = comm_ids.wrapping_add(1);
+            return Some(*comm_ids);
+        };
+        names.next(comm_ids, || ids.values().map(|id| id.connection.local_comm_id).collect())
     }
 }
 

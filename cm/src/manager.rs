@@ -113,6 +113,26 @@ impl Names {
         }
         u32::from_be_bytes([0, 0, left, right]) | u32::from(self.process) << 16
     }
+
+    /// The next one after so many, which once all were used is one that is none of those `in_use`. `None` where
+    /// all are.
+    pub fn next(self, count: &mut u32, in_use: impl FnOnce() -> BTreeSet<u32>) -> Option<u32> {
+        const ALL: u32 = 1 << 16;
+        *count = count.checked_add(1).unwrap_or(ALL);
+        if *count < ALL {
+            return Some(self.of(*count));
+        }
+        let in_use = in_use();
+        for _ in 0..ALL {
+            let name = self.of(*count);
+            if !in_use.contains(&name) {
+                return Some(name);
+            }
+            // What was used once comes again from now on.
+            *count = count.checked_add(1).unwrap_or(ALL);
+        }
+        None
+    }
 }
 
 /// Numbers that are given out lowest first, as the kernel does.
@@ -322,6 +342,22 @@ mod tests {
             let all: BTreeSet<u32> = (0..=0xffff).map(|count| names.of(count)).collect();
             assert_eq!(all.len(), 0x1_0000);
             assert!(all.iter().all(|name| name >> 16 == 0xabcd));
+        }
+    }
+
+    #[test]
+    fn names_come_again_where_they_are_free_and_run_out() {
+        let names = Names { process: 0xabcd, secret: 7 };
+        let mut count = 0;
+        let mut all = BTreeSet::from([names.of(0)]);
+        while all.len() < 0x1_0000 {
+            assert!(all.insert(names.next(&mut count, || unreachable!("they are new")).unwrap()));
+        }
+        for mut count in [count, u32::MAX - 5, u32::MAX] {
+            assert_eq!(names.next(&mut count, || all.clone()), None);
+            let free = names.of(99);
+            let others = all.iter().copied().filter(|name| *name != free).collect();
+            assert_eq!(names.next(&mut count, || others), Some(free));
         }
     }
 }

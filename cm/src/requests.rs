@@ -123,6 +123,8 @@ impl Manager {
         ends: &Ends,
         world: &mut dyn World,
     ) {
+        // It may come again.
+        let Some(comm_id) = self.next_comm_id() else { return self.close_link(link) };
         let Some(id) = self.ids.get_mut(&listener) else { return };
         id.backlog -= 1;
         let (file, space, uid, header) = (id.file, id.space, id.uid, id.header_size());
@@ -130,7 +132,6 @@ impl Manager {
             Body::Req(req) => kind_of(req).unwrap_or(QPT_RC),
             _ => QPT_UD,
         };
-        let comm_id = self.next_comm_id();
         let number = self.new_id(file, 0, space, kind, world);
         self.links.insert(link, number);
         let Some(new) = self.ids.get_mut(&number) else { return };

@@ -73,8 +73,15 @@ impl Mailbox {
         sent.is_ok() || !matches!(errno(), libc::ECONNREFUSED | libc::ENOENT)
     }
 
-    /// The next letter; those of others than the own user are thrown away.
-    pub fn receive(&self) -> Option<Letter> {
+    /// The next letters, of as many messages at most: those of others than the own user, who may send without
+    /// end, are thrown away, but count.
+    pub fn receive(&self, most: usize) -> Vec<Letter> {
+        let all = (0..most).map_while(|_| self.next());
+        all.flatten().collect()
+    }
+
+    /// `None` where nothing has come; in that, `None` of what is no letter of the own user.
+    fn next(&self) -> Option<Option<Letter>> {
         loop {
             let mut bytes = [0; LENGTH + 1];
             let mut beside = nix::cmsg_space!(libc::ucred);
@@ -93,9 +100,7 @@ impl Mailbox {
                     _ => false,
                 })
             });
-            if let Some(letter) = bytes.get(..length).and_then(Letter::of).filter(|_| is_own) {
-                return Some(letter);
-            }
+            return Some(bytes.get(..length).and_then(Letter::of).filter(|_| is_own));
         }
     }
 }
@@ -148,12 +153,28 @@ mod tests {
         let peer = Peer { address: [1; 16], own: [2; 16], interface: 3 };
         let letter = Letter { listener: 4, peer, mad: [5; MAD_BYTES] };
         assert!(here.send(to, &letter));
-        assert_eq!(there.receive(), Some(letter));
-        assert_eq!(there.receive(), None);
+        assert_eq!(there.receive(2), [letter]);
+        assert_eq!(there.receive(1), []);
         assert_eq!(Mailbox::new(to).err(), Some(libc::EADDRINUSE));
         drop(there);
         assert!(!here.send(to, &letter));
         assert!(Mailbox::new(to).is_ok());
+    }
+
+    #[test]
+    fn one_look_has_an_end() {
+        let (here, _) = own();
+        let (there, to) = own();
+        let peer = Peer { address: [1; 16], own: [2; 16], interface: 3 };
+        let letter = Letter { listener: 4, peer, mad: [5; MAD_BYTES] };
+        let flags = MsgFlags::MSG_DONTWAIT;
+        for _ in 0..3 {
+            sendmsg(here.fd(), &[IoSlice::new(b"no letter")], &[], flags, Some(&address(to).unwrap()))
+                .unwrap();
+        }
+        assert!(here.send(to, &letter));
+        assert_eq!(there.receive(2), []);
+        assert_eq!(there.receive(2), [letter]);
     }
 
     #[test]

@@ -25,6 +25,8 @@ const AT_ONCE: usize = 256;
 /// Requests at most that wait for who may be about to listen, and when they are looked at again.
 const MOST_HELD: usize = 16;
 const LISTENS_SOON: Duration = Duration::from_millis(5);
+/// When a process that could not be answered is answered, if then.
+const ADMITS_LATER: Duration = Duration::from_millis(20);
 
 /// See the module.
 #[derive(Debug)]
@@ -43,6 +45,8 @@ pub struct Network {
     wake: Kept,
     /// Until when it sleeps.
     sleeps_until: Option<Duration>,
+    /// A process that asks for the port could not be answered.
+    admits_later: bool,
 }
 
 /// A request that waits for who may be about to listen.
@@ -97,6 +101,7 @@ impl Network {
             held: Vec::new(),
             wake: Kept::new(wake)?,
             sleeps_until: None,
+            admits_later: false,
         })
     }
 
@@ -163,7 +168,7 @@ impl Network {
 
     /// What has come, and whether there may be more. Processes that ask for the port are answered.
     pub fn take(&mut self, takes_from_port: bool) -> (Vec<Came>, bool) {
-        let _later = self.management.admit();
+        self.admits_later = !self.management.admit();
         let _none = read(&self.wake, &mut [0; 8]);
         let mut all = Vec::new();
         let more = takes_from_port
@@ -175,8 +180,7 @@ impl Network {
             });
         let mailboxes = [Some(&self.letters), self.requests.as_ref().map(|(_, mailbox)| mailbox)];
         for mailbox in mailboxes.into_iter().flatten() {
-            for _ in 0..AT_ONCE {
-                let Some(Letter { listener, peer, mad }) = mailbox.receive() else { break };
+            for Letter { listener, peer, mad } in mailbox.receive(AT_ONCE) {
                 all.push(Came { peer, mad: Box::new(mad), listener, is_passed_on: true });
             }
         }
@@ -190,7 +194,10 @@ impl Network {
         let common = if takes_from_port { common } else { -1 };
         self.held.retain(|held| !held.is_out);
         let soon = (!self.held.is_empty()).then(|| sys::now() + LISTENS_SOON);
-        let due = self.exchanges.next_due().into_iter().chain(soon).min();
+        // The door stays readable until there is a descriptor for who waits there.
+        let admits = self.admits_later.then(|| sys::now() + ADMITS_LATER);
+        let door = if self.admits_later { -1 } else { door };
+        let due = self.exchanges.next_due().into_iter().chain(soon).chain(admits).min();
         self.sleeps_until = if more { Some(Duration::ZERO) } else { due };
         let fds = [common, door, self.letters.fd(), requests, self.wake.as_raw_fd()];
         Waits { fds, until: self.sleeps_until }

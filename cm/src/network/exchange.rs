@@ -122,6 +122,11 @@ impl Exchange {
         matches!(self.stage, Stage::Asked | Stage::Offers)
     }
 
+    /// Whether the other side has named the number here, and is not over.
+    pub fn has_heard(&self) -> bool {
+        !matches!(self.stage, Stage::Asks | Stage::Asked | Stage::Offers | Stage::Over)
+    }
+
     /// Whether a message that names both numbers, or does not know the one there, is of this connection.
     pub fn is_named(&self, theirs: u32) -> bool {
         self.remote.is_none_or(|remote| remote == theirs)
@@ -239,6 +244,15 @@ impl Exchange {
             return;
         }
         let again = match (self.stage, &self.said) {
+            // It comes after the time in which it was waited for.
+            (Stage::Asks | Stage::Offered, _) if !self.is_open => {
+                self.asked = None;
+                self.remote = Some(rep.local_comm_id);
+                self.stage = Stage::Over;
+                let message = self.own_message(self.rej(Refused::Rep, reason::CONSUMER_DEFINED, None));
+                self.said = Some(message.clone());
+                message
+            }
             (Stage::Asks, _) => {
                 self.asked = None;
                 self.remote = Some(rep.local_comm_id);
@@ -326,14 +340,21 @@ impl Exchange {
         Body::Drep(Drep { local_comm_id, remote_comm_id })
     }
 
+    fn rej(&self, refused: Refused, reason: u16, ca_guid: Option<[u8; 8]>) -> Body {
+        let (local_comm_id, remote_comm_id) = self.numbers();
+        let private_data = [0; 148];
+        Body::Rej(Box::new(Rej { local_comm_id, remote_comm_id, refused, reason, ca_guid, private_data }))
+    }
+
     /// What the other side is told where the process ends now.
     pub fn last_word(&self) -> Option<Message> {
         let (local_comm_id, remote_comm_id) = self.numbers();
-        let rej = |refused, reason, ca_guid| {
-            let private_data = [0; 148];
-            Body::Rej(Box::new(Rej { local_comm_id, remote_comm_id, refused, reason, ca_guid, private_data }))
-        };
+        let rej = |refused, reason, ca_guid| self.rej(refused, reason, ca_guid);
         let body = match self.stage {
+            // It may have been lost, and nobody is there any more to repeat it.
+            Stage::Leaves => return self.asked.as_ref().map(|asked| asked.message.clone()),
+            // So may the answer to who asked for it, whom nobody answers any more.
+            Stage::Over => return self.said.clone().filter(|said| self.is_drep(said)),
             _ if !self.is_open => return None,
             Stage::Asked if self.is_ud => Body::SidrRep(Box::new(SidrRep {
                 request_id: remote_comm_id,
@@ -353,7 +374,6 @@ impl Exchange {
                 Body::Dreq(Dreq { local_comm_id, remote_comm_id, remote_qpn: self.remote_qpn })
             }
             Stage::Left => self.drep(),
-            Stage::Leaves | Stage::Over => return None,
         };
         Some(self.own_message(body))
     }

@@ -245,18 +245,19 @@ impl Exchanges {
         let Ok(mad) = wire::decode(bytes) else { return Arrived::Taken };
         let found = match &mad.body {
             Body::Req(req) if is_between(req, &peer) => {
-                return self.request((peer.address, req.local_comm_id, false), req.qpn);
+                return self.request((peer.address, req.local_comm_id, false));
             }
-            Body::SidrReq(req) => return self.request((peer.address, req.request_id, true), 0),
+            Body::SidrReq(req) => return self.request((peer.address, req.request_id, true)),
             Body::Req(_) => return Arrived::Taken,
-            Body::Mra(m) => self.named(m.remote_comm_id, Some(m.local_comm_id).filter(|id| *id != 0)),
+            Body::Mra(m) => self.named(m.remote_comm_id, Some(m.local_comm_id)),
             Body::Rej(m) if m.remote_comm_id == 0 => {
                 // Of who gives up before he has heard of a number here.
                 let asked = self.askers.get(&(peer.address, m.local_comm_id, false)).copied();
                 let is_new = |link: &Link| self.all.get(link).is_some_and(Exchange::is_new);
                 asked.filter(is_new)
             }
-            Body::Rej(m) => self.named(m.remote_comm_id, Some(m.local_comm_id).filter(|id| *id != 0)),
+            // Who refuses a request may have no number, which is known of no other side.
+            Body::Rej(m) => self.named(m.remote_comm_id, Some(m.local_comm_id)),
             // What names another connection now is no answer to this one.
             Body::Rep(m) => self.named(m.remote_comm_id, Some(m.local_comm_id)),
             Body::Rtu(m) => self.named(m.remote_comm_id, Some(m.local_comm_id)),
@@ -269,7 +270,11 @@ impl Exchanges {
         let found = found.filter(|link| self.all.get(link).is_some_and(|known| known.peer.is(&peer)));
         match found.and_then(|link| self.take(link)) {
             Some(mut exchange) => {
+                let was_new = exchange.is_new();
                 exchange.arrived(&mad, bytes, now, &mut self.out);
+                if was_new && exchange.stage == Stage::Established {
+                    self.end_one_before(&exchange);
+                }
                 self.put(exchange);
             }
             None => {
@@ -288,21 +293,23 @@ impl Exchanges {
         theirs.is_none_or(|theirs| exchange.is_named(theirs)).then_some(link)
     }
 
-    fn request(&mut self, asker: Asker, qpn: u32) -> Arrived {
+    fn request(&mut self, asker: Asker) -> Arrived {
         let known = self.askers.get(&asker).copied();
-        if let Some(mut exchange) = known.and_then(|link| self.take(link)) {
-            exchange.request_again(&mut self.out);
-            self.put(exchange);
-            return Arrived::Taken;
-        }
-        // A queue pair has one connection at a time: the end of the one before was lost, or never said.
-        if let Some(&link) = self.queue_pairs.get(&(asker.0, qpn))
-            && !asker.2
+        let Some(mut exchange) = known.and_then(|link| self.take(link)) else { return Arrived::Request };
+        exchange.request_again(&mut self.out);
+        self.put(exchange);
+        Arrived::Taken
+    }
+
+    /// A queue pair has one connection at a time: where it has a new one, the end of the one before was lost,
+    /// or never said. That a request names it proves nothing, as anybody may have sent that; who has heard the
+    /// answer is there.
+    fn end_one_before(&mut self, new: &Exchange) {
+        if let Some(&link) = self.queue_pairs.get(&(new.peer.address, new.remote_qpn))
             && self.all.get(&link).is_some_and(|exchange| exchange.is_open)
         {
             self.out.push_back(Output::Ended { link });
         }
-        Arrived::Request
     }
 
     /// Does what is due at this time.
@@ -353,8 +360,10 @@ impl Exchanges {
         if let Some(at) = exchange.due() {
             self.due.insert((at, link));
         }
-        if exchange.remote_qpn != 0 && exchange.is_open && exchange.stage != Stage::Over {
-            self.queue_pairs.insert((exchange.peer.address, exchange.remote_qpn), link);
+        if exchange.remote_qpn != 0 && exchange.is_open && exchange.has_heard() {
+            // Of two the later one, though a message of the other came since.
+            let has_it = self.queue_pairs.entry((exchange.peer.address, exchange.remote_qpn)).or_insert(link);
+            *has_it = link.max(*has_it);
         }
         self.all.insert(link, exchange);
     }

@@ -243,6 +243,19 @@ fn a_refusal_is_said_again() {
 }
 
 #[test]
+fn an_offer_that_comes_too_late_is_refused() {
+    let mut exchanges = asking();
+    while !wait(&mut exchanges).contains(&Output::Unreachable { link: LINK }) {}
+    exchanges.close(LINK, START);
+    for _ in 0..2 {
+        let out = arrive(&mut exchanges, &rep(22, 11));
+        let [Output::Packet { message, .. }] = &out[..] else { panic!("{out:?}") };
+        let Body::Rej(rej) = decode(&message[..]).unwrap().body else { panic!("{message:?}") };
+        assert_eq!((rej.local_comm_id, rej.remote_comm_id, rej.refused), (11, 22, Refused::Rep));
+    }
+}
+
+#[test]
 fn a_request_that_was_dropped_may_come_again() {
     let mut exchanges = asked();
     exchanges.close(LINK, START);
@@ -276,6 +289,16 @@ fn others_are_not_heard() {
         }
         assert_eq!(arrive(&mut exchanges, &strange), [], "{strange:?}");
     }
+    // Without the number there: one that was told is named by every message that follows.
+    for active in [true, false] {
+        let mut exchanges = established(active);
+        for strange in [rej(0, 11), rej(23, 11), dreq(0, 11), drep(0, 11)] {
+            assert!(!arrive(&mut exchanges, &strange).contains(&told(strange.clone())), "{strange:?}");
+        }
+        assert_eq!(arrive(&mut exchanges, &dreq(22, 11)), [told(dreq(22, 11))]);
+    }
+    // A request's refusal comes from who has no number yet.
+    assert_eq!(arrive(&mut asking(), &rej(0, 11)), [told(rej(0, 11))]);
     // From another host, or to another address of this one.
     for other in [Peer { address: gid(3), ..peer() }, Peer { own: gid(4), ..peer() }] {
         let mut exchanges = established(true);
@@ -291,9 +314,25 @@ fn others_are_not_heard() {
 
 #[test]
 fn a_queue_pair_has_one_connection() {
-    let mut exchanges = established(true);
-    assert_eq!(exchanges.arrived(peer(), &req(true, 33)[..], START), Arrived::Request);
-    assert_eq!(all(&mut exchanges), [Output::Ended { link: LINK }]);
+    for active in [true, false] {
+        let mut exchanges = established(active);
+        let new = Link(2);
+        assert_eq!(exchanges.arrived(peer(), &req(true, 33)[..], START), Arrived::Request);
+        exchanges.accepted(new, peer(), &req(true, 33)[..], 12);
+        exchanges.send(new, rep(12, 33), START);
+        // Anybody may have sent the request.
+        assert_eq!(all(&mut exchanges), [packet(rep(12, 33))]);
+        assert_eq!(arrive(&mut exchanges, &rtu(33, 13)), []);
+        let heard = Output::Message { link: new, message: rtu(33, 12) };
+        assert_eq!(arrive(&mut exchanges, &rtu(33, 12)), [heard, Output::Ended { link: LINK }]);
+        exchanges.close(LINK, START);
+        // The new one has the queue pair from now on, whatever is heard of the one before.
+        arrive(&mut exchanges, &dreq(22, 11));
+        exchanges.accepted(Link(3), peer(), &req(true, 44)[..], 14);
+        exchanges.send(Link(3), rep(14, 44), START);
+        all(&mut exchanges);
+        assert_eq!(arrive(&mut exchanges, &rtu(44, 14))[1..], [Output::Ended { link: new }]);
+    }
 }
 
 #[test]
@@ -365,6 +404,20 @@ fn who_ends_says_so() {
     for active in [true, false] {
         let end = wire::Dreq { local_comm_id: 11, remote_comm_id: 22, remote_qpn: 0x55 };
         assert_eq!(said(&established(active)), Body::Dreq(end));
+        // One that nobody has agreed to is said once more.
+        let mut exchanges = established(active);
+        exchanges.send(LINK, dreq(11, 22), START);
+        assert_eq!(said(&exchanges), Body::Dreq(end));
+        exchanges.close(LINK, START);
+        assert_eq!(said(&exchanges), Body::Dreq(end));
+        all(&mut exchanges);
+        arrive(&mut exchanges, &drep(22, 11));
+        assert_eq!(exchanges.farewells().count(), 0);
+        let mut exchanges = established(active);
+        arrive(&mut exchanges, &dreq(22, 11));
+        exchanges.send(LINK, drep(11, 22), START);
+        exchanges.close(LINK, START);
+        assert_eq!(said(&exchanges), Body::Drep(Drep { local_comm_id: 11, remote_comm_id: 22 }));
     }
 }
 

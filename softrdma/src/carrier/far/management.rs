@@ -27,8 +27,10 @@ pub const MAD_BYTES: usize = 256;
 const GENERAL_SERVICES: u32 = 1;
 /// Its well-known key.
 const Q_KEY: u32 = 0x8001_0000;
-/// How often one look takes what has arrived.
+/// How often one look takes what has arrived, and after how many MADs it ends: a peer can send many in what
+/// the kernel counts as one message, and whoever looks has others wait.
 const ROUNDS: usize = 8;
+const ENOUGH: usize = 64;
 /// How long who reads has not read what waits for nobody.
 const UNREAD: Duration = Duration::from_millis(20);
 
@@ -120,8 +122,13 @@ impl Management {
     /// Tells the MADs that have come; whether there may be more. What else is sent to queue pair 1, or is
     /// damaged, is dropped.
     pub fn receive(&mut self, mut tell: impl FnMut(&Between, &[u8; MAD_BYTES])) -> bool {
+        let mut taken = 0;
         for _ in 0..ROUNDS {
+            if taken >= ENOUGH {
+                break;
+            }
             let received = self.inbox.receive(&self.common, |flow, bytes| {
+                taken += 1;
                 if let Some((_, packet, _)) = packet(flow, bytes)
                     && let Some(mad) = mad(&packet)
                 {
