@@ -79,13 +79,11 @@ impl Device {
         let Some(network) = &mut self.net.network else { return };
         let refusal = match sought {
             Sought::Here(listener) => return self.take_request(came, listener),
-            Sought::There(owner, name) => {
-                network.pass_on(To::Owner(owner), came, name);
-                return;
-            }
+            Sought::There(owner, name) if network.pass_on(To::Owner(owner), came, name) => return,
             Sought::Nobody(known) => refuse(&came.mad[..], known),
-            Sought::Soon if network.hold(came, service, to, UNTIL_LISTENING) => return,
-            Sought::Soon => refuse(&came.mad[..], false),
+            // Who is there may be about to hear of requests, too.
+            Sought::Soon | Sought::There(..) if network.hold(came, service, to, UNTIL_LISTENING) => return,
+            Sought::Soon | Sought::There(..) => refuse(&came.mad[..], false),
             // It comes again.
             Sought::Unclear => return,
         };
