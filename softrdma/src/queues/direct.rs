@@ -48,6 +48,7 @@
 
 mod credit;
 pub(crate) mod datagram;
+mod end;
 mod receiver;
 mod sender;
 pub mod shared;
@@ -56,6 +57,7 @@ mod way;
 use super::shared::{Memory, Word, slot};
 
 pub use credit::Credit;
+pub use end::End;
 pub use receiver::{Close, Receiver};
 pub use sender::{Message, Send, Sender};
 pub use way::Way;
@@ -162,46 +164,6 @@ fn reached(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) >= 0
 }
 
-/// Whether the ring takes messages.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum End {
-    /// It does.
-    Open,
-    /// Not any more, and its owner looks just now how far they go.
-    Closing,
-    /// Those up to this slot are there, the slot itself not among them.
-    At(u32),
-}
-
-impl End {
-    fn pack(self) -> u64 {
-        match self {
-            Self::Open => 0,
-            Self::Closing => 1 << 63,
-            Self::At(count) => 3 << 62 | u64::from(count),
-        }
-    }
-
-    fn unpack(word: u64) -> Self {
-        match word >> 62 {
-            0 => Self::Open,
-            3 => Self::At(word as u32),
-            _ => Self::Closing,
-        }
-    }
-
-    /// The word of a ring whose sender needs no fence: its owner has other processors fence wherever it stores
-    /// what the sender looks at afterwards, and tells senders so no more before it arms the completion queue.
-    const OPEN_LIGHT: u64 = 1 << 61;
-
-    /// Whether the word says that the ring takes messages.
-    #[inline(always)]
-    #[must_use]
-    pub fn is_open(word: u64) -> bool {
-        word >> 62 == 0
-    }
-}
-
 /// A message that is there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arrived {
@@ -288,5 +250,9 @@ impl Messages {
 
 #[cfg(all(test, loom))]
 mod model;
+#[cfg(all(test, loom))]
+mod shared_words;
 #[cfg(all(test, not(loom)))]
 mod tests;
+#[cfg(all(test, not(loom)))]
+mod words;

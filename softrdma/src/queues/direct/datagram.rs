@@ -19,7 +19,7 @@
 
 use super::{
     Arrived, DirectWord, End, FIRST, HEADER_WORDS, IMM, MIDST, MIN_SLOTS, MORE, Messages, READ_AHEAD, SHORT,
-    SLOT_WORDS, START, Slot, WRITE_AHEAD, at, payload_at, slot_word, slots_of,
+    SLOT_WORDS, START, Slot, WRITE_AHEAD, at, end, payload_at, slot_word, slots_of,
 };
 use crate::queues::shared::{Memory, slot};
 
@@ -108,7 +108,7 @@ impl Sender {
     /// Goes on in this ring, whose slots are a power of two, at least [`MIN_SLOTS`], where whoever wrote there
     /// before ended. Behind the queue pair's lock. `None` when the ring is closed.
     pub fn attach(memory: &impl Memory, qp: u32, slots: u32) -> Option<Self> {
-        if End::unpack(memory.load(at(qp, DirectWord::End))) != End::Open || slots < MIN_SLOTS {
+        if End::of(memory, qp) != End::Open || slots < MIN_SLOTS {
             return None;
         }
         let mut messages = Messages::new(qp, slots, memory.load(at(qp, DirectWord::Taken)) as u32);
@@ -227,27 +227,20 @@ impl Sender {
         }
         self.count = self.count.wrapping_add(slots);
         self.room = self.room.saturating_sub(slots);
-        let end = memory.load(at(self.qp, DirectWord::End));
-        end == self.light || self.look_behind_fence(memory)
-    }
-
-    #[inline(always)]
-    fn look_behind_fence(&self, memory: &impl Memory) -> bool {
-        memory.fence();
-        self.is_open(memory)
+        end::is_before(memory, self.qp, self.light)
     }
 
     /// Whether the ring takes datagrams.
     #[must_use]
     #[inline(always)]
     pub fn is_open(&self, memory: &impl Memory) -> bool {
-        End::is_open(memory.load(at(self.qp, DirectWord::End)))
+        end::is_open(memory, self.qp)
     }
 
     /// Whether its last datagram came before the end of the ring. Behind the queue pair's lock.
     #[must_use]
     pub fn was_delivered(&self, memory: &impl Memory) -> bool {
-        match End::unpack(memory.load(at(self.qp, DirectWord::End))) {
+        match End::of(memory, self.qp) {
             End::Open | End::Closing => true,
             End::At(end) => super::reached(end, self.count),
         }
@@ -370,34 +363,24 @@ impl Receiver {
 
     /// Tells the sender of a ring that is open that it needs no fence.
     pub fn lighten(&self, memory: &impl Memory) {
-        memory.store(at(self.messages.qp, DirectWord::End), End::OPEN_LIGHT);
+        end::lighten(memory, self.messages.qp);
     }
 
     /// Tells it that it does from now on; whether it has not known that. Other processors are to fence then.
     pub fn fence(&self, memory: &impl Memory) -> bool {
-        let end = at(self.messages.qp, DirectWord::End);
-        let is_light = memory.load(end) == End::OPEN_LIGHT;
-        if is_light {
-            memory.store(end, End::Open.pack());
-        }
-        is_light
+        end::fence(memory, self.messages.qp)
     }
 
     /// Closes the ring: whatever comes from now on is not there. Behind the queue pair's lock. What waits is
     /// [taken](Receiver::take) before, or lost.
     pub fn close(&mut self, memory: &impl Memory) {
-        let end = at(self.messages.qp, DirectWord::End);
-        let is_light = memory.load(end) == End::OPEN_LIGHT;
-        memory.publish(end, End::Closing.pack());
-        if is_light {
-            memory.fence_everywhere();
-        }
+        end::close(memory, self.messages.qp);
         self.follow(memory);
         let (mut messages, mut left) = (self.messages, self.messages.slots);
         while left > 0 && messages.next(memory).is_some() {
             left -= 1;
         }
-        memory.store(end, End::At(messages.count).pack());
+        memory.store(at(self.messages.qp, DirectWord::End), End::At(messages.count).pack());
     }
 }
 

@@ -5,62 +5,8 @@ use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use loom::thread;
 
 use super::*;
-use crate::queues::shared::Object;
+use crate::queues::direct::shared_words::{QP, Words};
 use crate::queues::transaction::{Machine as _, Progress};
-
-const QP: u32 = 0;
-
-/// The words of a ring, and what the bell of the completion queue waits for.
-#[derive(Clone)]
-struct Words(Arc<Vec<AtomicU64>>, Arc<AtomicU64>);
-
-impl Words {
-    fn new() -> Self {
-        let words = (0..ring_words(MIN_SLOTS)).map(|_| AtomicU64::new(0)).collect();
-        Self(Arc::new(words), Arc::new(AtomicU64::new(0)))
-    }
-
-    fn word(&self, word: Word) -> &AtomicU64 {
-        let Word::Direct { qp: QP, word } = word else { panic!("{word:?}") };
-        &self.0[word as usize]
-    }
-}
-
-impl Memory for Words {
-    fn is_stepwise(&self) -> bool {
-        false
-    }
-    fn load(&self, word: Word) -> u64 {
-        self.word(word).load(Ordering::Acquire)
-    }
-    fn store(&self, word: Word, value: u64) {
-        self.word(word).store(value, Ordering::Release);
-    }
-    fn publish(&self, word: Word, value: u64) {
-        self.word(word).swap(value, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-    }
-    fn fence(&self) {
-        fence(Ordering::SeqCst);
-    }
-    fn store_all(&self, first: Word, values: &[u64]) {
-        for (value, count) in values.iter().zip(0..) {
-            self.word(first.after(count)).store(*value, Ordering::Relaxed);
-        }
-    }
-    fn exists(&self, _: Object) -> bool {
-        true
-    }
-    fn capacity(&self, _: Object) -> u32 {
-        0
-    }
-    fn receive_words(&self, _: Object) -> u32 {
-        0
-    }
-    fn entry_words(&self, _: u32) -> u32 {
-        0
-    }
-}
 
 /// A ring whose owner has promised so many requests.
 fn with_requests(count: u32) -> Words {
@@ -159,16 +105,17 @@ fn both_sides_agree_on_what_came_before_the_end() {
 #[test]
 fn who_goes_to_sleep_finds_the_message_or_is_seen() {
     loom::model(|| {
-        let words = with_requests(1);
+        // What the bell of the completion queue waits for.
+        let (words, armed) = (with_requests(1), Arc::new(AtomicU64::new(0)));
         let sender = {
-            let words = words.clone();
+            let (words, armed) = (words.clone(), armed.clone());
             thread::spawn(move || {
                 let mut sender = Sender::attach(&words, QP, MIN_SLOTS, 0).unwrap();
                 assert_eq!(send(&mut sender, &words, 1), Some(true));
-                words.1.load(Ordering::Acquire) == 1
+                armed.load(Ordering::Acquire) == 1
             })
         };
-        words.1.store(1, Ordering::Release);
+        armed.store(1, Ordering::Release);
         fence(Ordering::SeqCst);
         let found = take(&mut Receiver::new(QP, MIN_SLOTS, 0), &words, 0);
         assert!(sender.join().unwrap() || found);

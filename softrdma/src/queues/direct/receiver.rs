@@ -1,8 +1,8 @@
 //! The owner of a direct ring.
 
 use super::{
-    Arrived, DirectWord, End, FIRST, HEADER_WORDS, MORE, Messages, READ_AHEAD, SLOT_WORDS, at, payload_at,
-    reached, slot_word, slots_of,
+    Arrived, DirectWord, End, FIRST, HEADER_WORDS, MORE, Messages, READ_AHEAD, SLOT_WORDS, at, end,
+    payload_at, reached, slot_word, slots_of,
 };
 use crate::queues::shared::{Memory, slot};
 use crate::queues::transaction::{Machine, Progress, then};
@@ -282,18 +282,13 @@ impl Receiver {
 
     /// Tells the sender of a ring that is open that it needs no fence.
     pub fn lighten(&self, memory: &impl Memory) {
-        memory.store(at(self.messages.qp, DirectWord::End), End::OPEN_LIGHT);
+        end::lighten(memory, self.messages.qp);
     }
 
     /// Tells it that it does from now on, unless the ring was closed; whether it has not known that. Other
     /// processors are to fence then.
     pub fn fence(&self, memory: &impl Memory) -> bool {
-        let end = at(self.messages.qp, DirectWord::End);
-        let is_light = memory.load(end) == End::OPEN_LIGHT;
-        if is_light {
-            memory.store(end, End::Open.pack());
-        }
-        is_light
+        end::fence(memory, self.messages.qp)
     }
 
     /// Whether it was closed.
@@ -333,12 +328,7 @@ impl<'r> Close<'r> {
 
     fn announce(&mut self, memory: &impl Memory) -> Progress<u32> {
         if self.receiver.end.is_none() {
-            let end = at(self.receiver.messages.qp, DirectWord::End);
-            let is_light = memory.load(end) == End::OPEN_LIGHT;
-            memory.publish(end, End::Closing.pack());
-            if is_light {
-                memory.fence_everywhere();
-            }
+            end::close(memory, self.receiver.messages.qp);
         }
         then!(self, memory, CloseStep::Count, self.count(memory))
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 use super::{
     Arrived, DirectWord, End, FIRST, IMM, MAX_DIRECT, MAX_POOLED, MIDST, MIN_SLOTS, MORE, Messages, POOLED,
-    SHORT, SLOT_WORDS, START, Slot, WRITE_AHEAD, at, reached, slot_word, slots_of,
+    SHORT, SLOT_WORDS, START, Slot, WRITE_AHEAD, at, end, reached, slot_word, slots_of,
 };
 use crate::queues::deliver::entry_word;
 use crate::queues::shared::Memory;
@@ -51,7 +51,7 @@ impl Sender {
     /// there before ended. Behind the queue pair's lock; `head` is how many requests were taken by what
     /// stands there. `None` when the ring is closed.
     pub fn attach(memory: &impl Memory, qp: u32, slots: u32, head: u32) -> Option<Self> {
-        if End::unpack(memory.load(at(qp, DirectWord::End))) != End::Open || slots < MIN_SLOTS {
+        if End::of(memory, qp) != End::Open || slots < MIN_SLOTS {
             return None;
         }
         let taken = memory.load(at(qp, DirectWord::Taken)) as u32;
@@ -367,7 +367,7 @@ impl Sender {
     #[must_use]
     #[inline(always)]
     pub fn is_open(&self, memory: &impl Memory) -> bool {
-        End::is_open(memory.load(at(self.qp, DirectWord::End)))
+        end::is_open(memory, self.qp)
     }
 
     /// The owner's barriers are this process's, too.
@@ -375,25 +375,17 @@ impl Sender {
         self.light = End::OPEN_LIGHT;
     }
 
-    /// Whether a message that was just stored came before the end of the ring, for certain. What is looked at
-    /// afterwards is no older than what its owner saw that did not see the message.
+    /// Whether a message that was just stored came [before the end](end::is_before) of the ring, for certain.
     #[inline(always)]
     fn look(&self, memory: &impl Memory) -> bool {
-        let end = memory.load(at(self.qp, DirectWord::End));
-        end == self.light || self.look_behind_fence(memory)
-    }
-
-    #[inline(always)]
-    fn look_behind_fence(&self, memory: &impl Memory) -> bool {
-        memory.fence();
-        self.is_open(memory)
+        end::is_before(memory, self.qp, self.light)
     }
 
     /// Whether its last message came before the end of the ring. Behind the queue pair's lock; `None` when
     /// nobody knows, since the owner died over it.
     #[must_use]
     pub fn was_delivered(&self, memory: &impl Memory) -> Option<bool> {
-        match End::unpack(memory.load(at(self.qp, DirectWord::End))) {
+        match End::of(memory, self.qp) {
             End::Open => Some(true),
             End::Closing => None,
             End::At(end) => Some(reached(end, self.count)),

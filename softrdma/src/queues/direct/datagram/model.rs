@@ -1,65 +1,11 @@
 //! Every interleaving of a sender and the owner (`scripts/models`).
 
-use loom::sync::atomic::{AtomicU64, Ordering, fence};
+use loom::sync::atomic::Ordering;
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
 use super::*;
-use crate::queues::direct::ring_words;
-use crate::queues::shared::{Object, Word};
-
-const QP: u32 = 0;
-
-/// The words of a ring.
-#[derive(Clone)]
-struct Words(Arc<Vec<AtomicU64>>);
-
-impl Words {
-    fn new() -> Self {
-        Self(Arc::new((0..ring_words(MIN_SLOTS)).map(|_| AtomicU64::new(0)).collect()))
-    }
-
-    fn word(&self, word: Word) -> &AtomicU64 {
-        let Word::Direct { qp: QP, word } = word else { panic!("{word:?}") };
-        &self.0[word as usize]
-    }
-}
-
-impl Memory for Words {
-    fn is_stepwise(&self) -> bool {
-        false
-    }
-    fn load(&self, word: Word) -> u64 {
-        self.word(word).load(Ordering::Acquire)
-    }
-    fn store(&self, word: Word, value: u64) {
-        self.word(word).store(value, Ordering::Release);
-    }
-    fn publish(&self, word: Word, value: u64) {
-        self.word(word).swap(value, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-    }
-    fn fence(&self) {
-        fence(Ordering::SeqCst);
-    }
-    fn store_all(&self, first: Word, values: &[u64]) {
-        for (value, count) in values.iter().zip(0..) {
-            self.word(first.after(count)).store(*value, Ordering::Relaxed);
-        }
-    }
-    fn exists(&self, _: Object) -> bool {
-        true
-    }
-    fn capacity(&self, _: Object) -> u32 {
-        0
-    }
-    fn receive_words(&self, _: Object) -> u32 {
-        0
-    }
-    fn entry_words(&self, _: u32) -> u32 {
-        0
-    }
-}
+use crate::queues::direct::shared_words::{QP, Words};
 
 fn send(sender: &mut Sender, words: &Words, mark: u32) -> Option<bool> {
     let header = Header { qkey: mark, imm: None, solicited: false };

@@ -1,52 +1,11 @@
-use std::cell::Cell;
 use std::collections::VecDeque;
 
 use super::*;
 use crate::queues::direct::ring_words;
-use crate::queues::shared::{Object, Word};
+use crate::queues::direct::words::{QP, SLOTS, Words};
 use proptest::prelude::*;
 
-const QP: u32 = 3;
-const SLOTS: u32 = 8;
 const MANY: u32 = 1000;
-
-/// The words of a ring, all zero at first.
-struct Words(Vec<Cell<u64>>);
-
-impl Words {
-    fn new() -> Self {
-        Self((0..ring_words(SLOTS)).map(|_| Cell::new(0)).collect())
-    }
-
-    fn word(&self, word: Word) -> &Cell<u64> {
-        let Word::Direct { qp: QP, word } = word else { panic!("{word:?}") };
-        &self.0[word as usize]
-    }
-}
-
-impl Memory for Words {
-    fn load(&self, word: Word) -> u64 {
-        self.word(word).get()
-    }
-    fn store(&self, word: Word, value: u64) {
-        self.word(word).set(value);
-    }
-    fn is_stepwise(&self) -> bool {
-        false
-    }
-    fn exists(&self, _: Object) -> bool {
-        true
-    }
-    fn capacity(&self, _: Object) -> u32 {
-        0
-    }
-    fn receive_words(&self, _: Object) -> u32 {
-        0
-    }
-    fn entry_words(&self, _: u32) -> u32 {
-        0
-    }
-}
 
 fn header(mark: u8) -> Header {
     let imm = mark.is_multiple_of(2).then_some(mark.into());
