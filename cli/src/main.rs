@@ -29,7 +29,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum, ValueHint, value_parser};
 
 use ironverbs_os::environment;
 use places::Places;
@@ -107,6 +107,9 @@ struct Run {
     /// 1: from all that the device has
     #[arg(long, value_name = "INTERFACE", value_delimiter = ',')]
     network: Vec<String>,
+    /// UDP port of the network on all hosts, where 4791 belongs to soft-RoCE or to another user
+    #[arg(long, value_name = "NUMBER", value_parser = value_parser!(u16).range(1..))]
+    port: Option<u16>,
     /// Leaves connections of rdma_cm at the addresses of these interfaces to the kernel's devices; 1: of all
     /// that have one
     #[arg(long, value_name = "INTERFACE", value_delimiter = ',')]
@@ -137,6 +140,7 @@ What is set for the program:
   IRONVERBS_CM_KERNEL  with --kernel: what that says
   IRONVERBS_SOFT_LINK_LAYER  with --link-layer: what that says
   IRONVERBS_SOFT_NETWORK  with --network: what that says
+  IRONVERBS_SOFT_PORT  with --port: what that says
 
 Without this command: IRONVERBS_SOFT=1 LD_LIBRARY_PATH=… PROGRAM is enough for most programs; perftest is one
 of them, UCX is not, nor is a program of librdmacm.
@@ -152,6 +156,7 @@ Environment:
   IRONVERBS_SOFT_GROUP    number of a group whose members may reach each other: /dev/shm/ironverbs-group-GID
   IRONVERBS_SOFT_LINK_LAYER  infiniband: the port has a LID, and peers may be named by it; else ethernet
   IRONVERBS_SOFT_NETWORK  interfaces or addresses from which other hosts are reached by RoCE v2; 1: all
+  IRONVERBS_SOFT_PORT     UDP port by which they are reached, on all of them alike [default: 4791]
   IRONVERBS_SOFT_CONSENT  0: do not let the user's other processes copy from this one where Yama asks for it
 
 Processes reach each other that use the same folder, also from network namespaces of their own.";

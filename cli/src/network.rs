@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use softrdma::device::{Cut, Examination, Settings, examine_port};
+use softrdma::device::{Cut, Examination, Settings, examine_port, udp_port};
 
 use crate::doctor::Verdict;
 
@@ -24,11 +24,12 @@ pub fn lines() -> Vec<Line> {
 
 /// What was found where the port is to be had.
 fn of_port(found: &Examination, is_asked_for: bool) -> Vec<Line> {
+    let port = udp_port();
     let finding = match is_asked_for {
-        true => "reached by UDP port 4791, which this user has",
-        false => "not asked for (ironverbs run --network INTERFACE); UDP port 4791 is to be had",
+        true => format!("reached by UDP port {port}, which this user has"),
+        false => format!("not asked for (ironverbs run --network INTERFACE); UDP port {port} is to be had"),
     };
-    let mut lines = vec![(Verdict::Good, WHAT, finding.to_owned(), Vec::new())];
+    let mut lines = vec![(Verdict::Good, WHAT, finding, Vec::new())];
     if let Some(small) = found.small_room {
         let repair = format!("sudo sysctl net.core.rmem_max={} net.core.wmem_max={0}", small.wanted);
         lines.push((Verdict::Note, "receive buffer", small.to_string(), vec![repair]));
@@ -53,15 +54,17 @@ fn of_port(found: &Examination, is_asked_for: bool) -> Vec<Line> {
 fn of_firewall(root: &Path) -> Option<Line> {
     let at = |path: &str| root.join(path);
     let ufw = fs::read_to_string(at("etc/ufw/ufw.conf")).unwrap_or_default();
+    let port = udp_port();
     let (name, repair) = if ufw.lines().any(|line| line.trim() == "ENABLED=yes") {
-        ("ufw", "sudo ufw allow 4791/udp")
+        ("ufw", format!("sudo ufw allow {port}/udp"))
     } else if at("run/firewalld").exists() {
-        ("firewalld", "sudo firewall-cmd --add-port=4791/udp")
+        ("firewalld", format!("sudo firewall-cmd --add-port={port}/udp"))
     } else {
         return None;
     };
-    let finding = format!("{name} is switched on: other hosts' packets come where it lets UDP port 4791 in");
-    Some((Verdict::Note, "firewall", finding, vec![repair.to_owned()]))
+    let finding =
+        format!("{name} is switched on: other hosts' packets come where it lets UDP port {port} in");
+    Some((Verdict::Note, "firewall", finding, vec![repair]))
 }
 
 #[cfg(test)]

@@ -40,6 +40,7 @@ pub fn run(places: &Places, run: Run) -> Result<ExitCode> {
     if !run.network.is_empty() {
         settings.push(("IRONVERBS_SOFT_NETWORK", run.network.join(",").into()));
     }
+    settings.extend(run.port.map(|port| ("IRONVERBS_SOFT_PORT", port.to_string().into())));
     if !run.kernel.is_empty() {
         settings.push(("IRONVERBS_CM_KERNEL", run.kernel.join(",").into()));
     }

@@ -140,6 +140,7 @@ pub use crate::carrier::far::management::{Between, MAD_BYTES, Management};
 pub use crate::carrier::far::network::Missing;
 pub use crate::carrier::far::port::examination::{Cut, Examination, examine as examine_port};
 pub use crate::carrier::far::port::mtu::{interface_mtu, roce_mtu};
+pub use crate::carrier::far::port::number::udp_port;
 pub use crate::carrier::far::port::socket::SmallRoom;
 pub use crate::carrier::far::way::Route;
 pub use crate::carrier::wr::{BindWindow, Data, Datagram, OneSided, Operands, PlainSend, Wr};

@@ -4,8 +4,8 @@ use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use softrdma::device::Attributes;
 use softrdma::rules::verbs::{Access, QpState, QpType};
-use softrdma::testing::port::set::PORT;
 use softrdma::wire::flow::Flow;
+use softrdma::wire::flow::ROCE_PORT;
 use softrdma::wire::opcode::{Extra, Opcode, Operation, Position, Transport};
 use softrdma::wire::packet::{Aeth, Bth, Headers, Reth};
 use softrdma::wire::psn::Psn;
@@ -32,7 +32,7 @@ fn send_as(from: Ipv6Addr, to: Ipv6Addr, bytes: &[u8]) {
             sin6_addr: libc::in6_addr { s6_addr: address.octets() },
             sin6_scope_id: 0,
         };
-        let (from, to) = (name(from, 5000), name(to, PORT));
+        let (from, to) = (name(from, 5000), name(to, ROCE_PORT));
         let length = size_of_val(&from) as libc::socklen_t;
         let bound = libc::bind(socket, (&raw const from).cast(), length);
         assert_eq!(bound, 0, "{}", std::io::Error::last_os_error());
@@ -52,7 +52,7 @@ fn another_user_of_the_host_is_no_peer() {
         (0..4).for_each(|n| end.receive(n, 0, 100));
         let [here, there] = ADDRESSES_6.map(|address| address.parse::<Ipv6Addr>().unwrap());
         let at = |address, port| SocketAddr::from(SocketAddrV6::new(address, port, 0, 0));
-        let flow = Flow::new(at(there, 5000), at(here, PORT)).unwrap();
+        let flow = Flow::new(at(there, 5000), at(here, ROCE_PORT)).unwrap();
         let opcode = Opcode::new(Transport::Uc, Operation::Send, Position::Only, Extra::Nothing).unwrap();
         let bth = Bth::new(opcode, end.qp.qp_num(), Psn::new(1));
         let packet = |byte: u8| sealed(&flow, bth, Headers::NONE, &[byte; 8]);

@@ -7,8 +7,8 @@ use softrdma::testing::port::error::PortError;
 use softrdma::testing::port::flow::Flow;
 use softrdma::testing::port::options::Options;
 use softrdma::testing::port::receive::{Inbox, Received};
-use softrdma::testing::port::set::PORT;
 use softrdma::testing::port::socket::Socket;
+use softrdma::wire::flow::ROCE_PORT;
 use softrdma_testing::child::{begin, in_child};
 use softrdma_testing::network::{go_apart, ip};
 use softrdma_testing::processes::Words;
@@ -171,7 +171,7 @@ pub fn send(to: &str, interface: u32, bytes: &[u8]) {
         std::net::IpAddr::V6(v6) => v6,
     };
     let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)).unwrap();
-    socket.send_to(bytes, SocketAddrV6::new(address, PORT, 0, interface)).unwrap();
+    socket.send_to(bytes, SocketAddrV6::new(address, ROCE_PORT, 0, interface)).unwrap();
 }
 
 /// What opening the port gives, which has no port then.

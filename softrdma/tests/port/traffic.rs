@@ -10,8 +10,9 @@ use softrdma::testing::port::flow::Flow;
 use softrdma::testing::port::options::Options;
 use softrdma::testing::port::receive::{Inbox, Received};
 use softrdma::testing::port::send::{Outbox, PIECES, Packet, Piece, Sent};
-use softrdma::testing::port::set::{COMMON, PORT};
+use softrdma::testing::port::set::COMMON;
 use softrdma::testing::port::socket::Socket;
+use softrdma::wire::flow::ROCE_PORT;
 use softrdma_testing::child::begin;
 use softrdma_testing::filter::forbid_single_messages;
 use softrdma_testing::network::{go_apart, index, ip, offload, set_offload, up};
@@ -60,7 +61,7 @@ fn two(near: impl FnOnce(&Words), far: impl FnOnce(&Words)) {
 fn flow([source, destination]: [&str; 2], traffic_class: u8) -> Flow {
     let [source, destination]: [Ipv6Addr; 2] = [source, destination].map(|text| text.parse().unwrap());
     let interface = if source.is_unicast_link_local() { index("veth") } else { 0 };
-    let (source_port, destination_port, hop_limit, label) = (PORT, PORT, 9, 0);
+    let (source_port, destination_port, hop_limit, label) = (ROCE_PORT, ROCE_PORT, 9, 0);
     Flow { source, destination, source_port, destination_port, interface, traffic_class, hop_limit, label }
 }
 
@@ -416,7 +417,7 @@ fn come_to_their_places(is_train: bool) {
             let (received, found) = receive(&mut inbox, ports[0].own(), 1);
             assert_eq!((received.packets, received.lost), (1, 0));
             let (flow, bytes) = &found[0];
-            assert!(*bytes == forged && flow.source_port != PORT && flow.source == flow.destination);
+            assert!(*bytes == forged && flow.source_port != ROCE_PORT && flow.source == flow.destination);
         }
     };
     let near = |words: &Words| {

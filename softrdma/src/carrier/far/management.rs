@@ -8,10 +8,11 @@ use std::time::Duration;
 use super::network::{Missing, open as packet, wire_flow};
 use super::port::error::PortError;
 use super::port::flow::Flow;
+use super::port::number::udp_port;
 use super::port::options::Options;
 use super::port::receive::Inbox;
 use super::port::send::{Outbox, Packet as Sealed, Piece};
-use super::port::set::{COMMON, PORT};
+use super::port::set::COMMON;
 use super::port::share::{Shared, poll};
 use super::port::socket::Socket;
 use crate::error::Error;
@@ -103,14 +104,14 @@ impl Management {
         let flow = Flow {
             source,
             destination,
-            source_port: PORT,
-            destination_port: PORT,
+            source_port: udp_port(),
+            destination_port: udp_port(),
             interface: if destination.is_unicast_link_local() { interface } else { 0 },
             traffic_class: 0,
             hop_limit: 0,
             label: 0,
         };
-        let Some(wire) = wire_flow(source, PORT, destination) else { return };
+        let Some(wire) = wire_flow(source, udp_port(), destination) else { return };
         let pieces = [Piece::of(headers), Piece::of(mad)];
         let _lost = self.outbox.send(&self.common, &flow, &[Sealed(&pieces)], |_, identification| {
             let mut icrc = Icrc::new(&wire, identification, headers, headers.len() + mad.len());

@@ -9,11 +9,12 @@ use ironverbs_os::growth::{TryFill, try_room};
 use super::datagram::Arrived;
 use super::port::error::{PortError, SendError};
 use super::port::flow::Flow;
+use super::port::number::udp_port;
 use super::port::options::Options;
 use super::port::receive::Inbox;
 use super::port::send::{Outbox, Packet as Sealed, Piece};
 use super::port::socket::Socket;
-use super::port::{Port, groups, set::PORT};
+use super::port::{Port, groups};
 use crate::error::Error;
 use crate::shm::copy::Span;
 use crate::wire::connection::Mtu;
@@ -157,7 +158,7 @@ pub(super) fn open<'a>(flow: &Flow, bytes: &'a [u8]) -> Option<(WireFlow, Packet
 }
 
 pub(super) fn wire_flow(source: Ipv6Addr, source_port: u16, destination: Ipv6Addr) -> Option<WireFlow> {
-    let (from, to) = (SocketAddr::from((source, source_port)), SocketAddr::from((destination, PORT)));
+    let (from, to) = (SocketAddr::from((source, source_port)), SocketAddr::from((destination, udp_port())));
     WireFlow::new(from, to)
 }
 
@@ -236,7 +237,7 @@ impl Burst<'_> {
     /// does not leave for another reason is lost, as on the way.
     pub(crate) fn launch(&mut self) -> usize {
         let count = std::mem::take(&mut self.count);
-        let wire = wire_flow(self.flow.source, PORT, self.flow.destination);
+        let wire = wire_flow(self.flow.source, udp_port(), self.flow.destination);
         let (Some(wire), Outgoing { outbox, bytes, lengths }) = (wire, &mut *self.outgoing) else {
             return count;
         };

@@ -3,7 +3,7 @@
 use std::net::Ipv6Addr;
 
 use super::port::flow::{Flow, ecn};
-use super::port::set::PORT;
+use super::port::number::udp_port;
 
 /// The way to a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,8 +25,8 @@ impl Way {
         Flow {
             source,
             destination: address,
-            source_port: PORT,
-            destination_port: PORT,
+            source_port: udp_port(),
+            destination_port: udp_port(),
             interface: if address.is_unicast_link_local() { interface } else { 0 },
             traffic_class: traffic_class & !ecn::BITS | ecn,
             hop_limit: 0,

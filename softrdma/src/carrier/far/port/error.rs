@@ -5,11 +5,14 @@ use std::fmt;
 use ironverbs_os::error::Error;
 
 use super::holder::Holder;
-use super::set::{COMMON, PORT};
+use super::number::{VARIABLE, udp_port};
+use super::set::COMMON;
 
 /// Why a process does not get the port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PortError {
+    /// The environment asks for a port that there is not.
+    NotAPort,
     /// The process has a slot of the folder that has no place at the port.
     NoPlace {
         /// The slot.
@@ -48,6 +51,7 @@ impl PortError {
     #[must_use]
     pub fn errno(self) -> i32 {
         match self {
+            PortError::NotAPort => libc::EINVAL,
             PortError::NoPlace { .. } => libc::EMFILE,
             PortError::PlaceTaken { .. } | PortError::Held(_) | PortError::NameTaken { .. } => {
                 libc::EADDRINUSE
@@ -67,32 +71,34 @@ impl From<Error> for PortError {
 
 impl fmt::Display for PortError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let port = udp_port();
         match *self {
+            PortError::NotAPort => write!(f, "{VARIABLE} names no UDP port (1 to 65535)"),
             PortError::NoPlace { slot } => write!(
                 f,
-                "UDP port {PORT} has places for {COMMON} processes, and this one is number {} in its folder",
+                "UDP port {port} has places for {COMMON} processes, and this one is number {} in its folder",
                 slot + 1
             ),
             PortError::PlaceTaken { place, pid, uid } => write!(
                 f,
-                "place {place} at UDP port {PORT} belongs to process {pid} of user {uid}, which uses another \
+                "place {place} at UDP port {port} belongs to process {pid} of user {uid}, which uses another \
                  folder in this network namespace: let both use one (IRONVERBS_SOFT_DIR)"
             ),
             PortError::Held(holder) => holder.fmt(f),
             PortError::NameTaken { uid } => write!(
                 f,
-                "user {uid} listens at the address where this user's processes share UDP port {PORT}"
+                "user {uid} listens at the address where this user's processes share UDP port {port}"
             ),
             PortError::NoAnswer { pid } => write!(
                 f,
-                "the processes that share UDP port {PORT} do not answer: are they stopped? \
+                "the processes that share UDP port {port} do not answer: are they stopped? \
                  Process {pid} was the first"
             ),
             PortError::OtherVersion => write!(
                 f,
-                "UDP port {PORT} is shared by processes of another version of this library: end them first"
+                "UDP port {port} is shared by processes of another version of this library: end them first"
             ),
-            PortError::Os(error) => write!(f, "UDP port {PORT}: {error}"),
+            PortError::Os(error) => write!(f, "UDP port {port}: {error}"),
         }
     }
 }

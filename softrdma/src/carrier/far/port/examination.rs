@@ -9,6 +9,7 @@ use ironverbs_os::error::Error;
 
 use super::error::PortError;
 use super::flow::{Flow, NAME, name};
+use super::number::asked_for;
 use super::options::Options;
 use super::receive::Inbox;
 use super::send::{Outbox, Packet, Piece};
@@ -44,6 +45,7 @@ pub struct Cut {
 /// # Errors
 /// Why the port is not to be had.
 pub fn examine() -> Result<Examination, PortError> {
+    asked_for().ok_or(PortError::NotAPort)?;
     let options = Options::default();
     let [common] = Shared::join(options)?.take([COMMON])?;
     let common = Socket::adopt(common, COMMON, options)?;

@@ -7,7 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 
 use nix::unistd::geteuid;
 
-use super::set::{PORT, SOCKETS};
+use super::number::udp_port;
+use super::set::SOCKETS;
 
 /// Who has the port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,24 +30,26 @@ pub enum Holder {
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let port = udp_port();
         match self {
             Holder::SoftRoce => write!(
                 f,
-                "UDP port {PORT} belongs to the kernel's soft-RoCE in this network namespace: remove its \
-                 module (rdma_rxe), or use another network namespace"
+                "UDP port {port} belongs to the kernel's soft-RoCE in this network namespace: remove its \
+                 module (rdma_rxe), use another network namespace, or let all hosts use another port \
+                 (ironverbs run --port)"
             ),
             Holder::User(uid) => write!(
                 f,
-                "UDP port {PORT} belongs to a program of user {uid}: one user of a network namespace can \
-                 have it"
+                "UDP port {port} belongs to a program of user {uid}: one user of a network namespace can \
+                 have it; another one and his peers can use another port (ironverbs run --port)"
             ),
             Holder::Program { pid, name } => {
                 let length = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
                 let name = name[..length].escape_ascii();
-                write!(f, "UDP port {PORT} belongs to process {pid} ({name}), which does not share it")
+                write!(f, "UDP port {port} belongs to process {pid} ({name}), which does not share it")
             }
             Holder::Unseen => {
-                write!(f, "UDP port {PORT} belongs to somebody who is not to be seen from here")
+                write!(f, "UDP port {port} belongs to somebody who is not to be seen from here")
             }
         }
     }
@@ -100,7 +103,7 @@ fn each_line(file: File, mut tell: impl FnMut(&str)) {
 fn entry(line: &str) -> Option<(libc::uid_t, u64)> {
     let mut fields = line.split_ascii_whitespace();
     let (_, port) = fields.nth(1)?.rsplit_once(':')?;
-    if u16::from_str_radix(port, 16) != Ok(PORT) {
+    if u16::from_str_radix(port, 16) != Ok(udp_port()) {
         return None;
     }
     let uid = fields.nth(5)?.parse().ok()?;

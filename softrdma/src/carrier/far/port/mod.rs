@@ -1,4 +1,5 @@
-//! UDP port 4791 (RoCE v2), shared by the processes of one user in one network namespace, without rights.
+//! The UDP port of RoCE v2, 4791 unless another is asked for, shared by the processes of one user in one
+//! network namespace, without rights.
 //!
 //! | file | what |
 //! |---|---|
@@ -13,6 +14,7 @@
 //! | [`control`] | what stands beside a datagram: addresses, traffic class, length of segments |
 //! | [`send`], [`receive`] | packets out and in, many at a time |
 //! | [`pass`] | packets that arrived at another process's socket |
+//! | [`number`] | which UDP port it is |
 //! | [`mtu`] | the largest RoCE MTU that goes through an interface |
 //! | [`examination`] | what a host has for all this |
 //! | [`holder`], [`error`] | who has the port where it is not to be had, in words |
@@ -46,6 +48,7 @@ pub mod forked;
 pub mod groups;
 pub mod holder;
 pub mod mtu;
+pub mod number;
 pub mod options;
 pub mod pass;
 pub mod receive;
@@ -91,6 +94,7 @@ impl Port {
         if slot >= COMMON {
             return Err(PortError::NoPlace { slot });
         }
+        number::asked_for().ok_or(PortError::NotAPort)?;
         let claim = Claim::take(slot)?;
         let shared = Shared::join(options)?;
         let [own, common] = shared.take([slot, COMMON])?;

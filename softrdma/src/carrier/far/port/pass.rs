@@ -12,8 +12,8 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::flow::{Flow, LOOPBACK};
+use super::number::udp_port;
 use super::send::send_plain;
-use super::set::PORT;
 use super::socket::Socket;
 
 /// In the place of an opcode: of those that are left to manufacturers.
@@ -51,7 +51,7 @@ pub(super) fn opened<'a>(flow: &Flow, datagram: &'a [u8]) -> Passed<'a> {
 
 fn is_ours(flow: &Flow, datagram: &[u8]) -> bool {
     flow.source == HERE
-        && flow.source_port == PORT
+        && flow.source_port == udp_port()
         && flow.interface == LOOPBACK
         && datagram.first() == Some(&MARK)
 }
@@ -106,7 +106,7 @@ mod tests {
             source,
             destination,
             source_port,
-            destination_port: PORT,
+            destination_port: udp_port(),
             interface,
             traffic_class,
             hop_limit,
@@ -121,17 +121,17 @@ mod tests {
             let mut datagram = header(&original, packet).to_vec();
             datagram.extend(packet);
             assert_eq!(place_of(&datagram), place_of(packet));
-            let Passed::From(found, inner) = opened(&flow(HERE, PORT, LOOPBACK), &datagram) else {
+            let Passed::From(found, inner) = opened(&flow(HERE, udp_port(), LOOPBACK), &datagram) else {
                 panic!("not known");
             };
             assert_eq!((found, inner), (original, packet));
             // From anywhere else it is a packet like others, and so is one that is too short.
             let elsewhere = Ipv4Addr::new(127, 0, 0, 2).to_ipv6_mapped();
-            for other in [flow(elsewhere, PORT, 1), flow(HERE, 50_000, 1), flow(HERE, PORT, 2)] {
+            for other in [flow(elsewhere, udp_port(), 1), flow(HERE, 50_000, 1), flow(HERE, udp_port(), 2)] {
                 assert!(matches!(opened(&other, &datagram), Passed::No));
             }
             let short = &datagram[..HEADER - 1];
-            assert!(matches!(opened(&flow(HERE, PORT, LOOPBACK), short), Passed::No));
+            assert!(matches!(opened(&flow(HERE, udp_port(), LOOPBACK), short), Passed::No));
         }
     }
 }

@@ -11,8 +11,9 @@ use crate::wire::opcode::Opcode;
 use super::control::Control;
 use super::flow::{Flow, NAME, name};
 use super::groups::GROUPS;
+use super::number::udp_port;
 use super::pass::{self, Passed};
-use super::set::{PORT, place_of};
+use super::set::place_of;
 use super::share::errno;
 use super::socket::Socket;
 
@@ -179,7 +180,7 @@ impl Inbox {
             source: Ipv6Addr::from(name.sin6_addr.s6_addr),
             destination: beside.destination?,
             source_port: u16::from_be(name.sin6_port),
-            destination_port: PORT,
+            destination_port: udp_port(),
             interface: beside.interface,
             traffic_class: beside.traffic_class,
             hop_limit: beside.hop_limit,

@@ -20,7 +20,7 @@ use crate::error::Error;
 use super::control::Control;
 use super::error::SendError;
 use super::flow::{Flow, NAME, name};
-use super::set::PORT;
+use super::number::udp_port;
 use super::share::errno;
 use super::socket::Socket;
 
@@ -230,7 +230,7 @@ impl Outbox {
 
 /// Sends two pieces as one datagram to an address of this host, without further ado: whether it has left.
 pub(super) fn send_plain(socket: &Socket, to: std::net::Ipv6Addr, pieces: [&[u8]; 2]) -> bool {
-    let mut name = name(to, PORT, 0);
+    let mut name = name(to, udp_port(), 0);
     let mut parts = pieces.map(|piece| Piece::of(piece).0);
     // SAFETY: made of integers and pointers, for which all zeroes is a value.
     let mut message: libc::msghdr = unsafe { zeroed() };

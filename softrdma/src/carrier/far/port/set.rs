@@ -10,10 +10,9 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
 use super::control::{IPV6_FLOWINFO, UDP_GRO};
 use super::flow::{LOOPBACK, NAME, name};
+use super::number::udp_port;
 use super::options::{Options, set};
 
-/// The UDP port of RoCE v2.
-pub const PORT: u16 = 4791;
 /// The place of what is for no process in particular; places below it belong to processes, by their slots.
 pub const COMMON: u16 = 64;
 /// Sockets in a set.
@@ -147,7 +146,7 @@ pub(super) fn make_for_groups(options: Options) -> Result<OwnedFd> {
 }
 
 fn bind(socket: RawFd) -> Result<()> {
-    let any = name(Ipv6Addr::UNSPECIFIED, PORT, 0);
+    let any = name(Ipv6Addr::UNSPECIFIED, udp_port(), 0);
     // SAFETY: the kernel reads an address of the length given.
     match unsafe { libc::bind(socket, (&raw const any).cast(), NAME) } {
         0 => Ok(()),

@@ -21,8 +21,10 @@ use nix::unistd::geteuid;
 use super::error::PortError;
 use super::forked;
 use super::holder::{self, Holder};
+use super::number::udp_port;
 use super::options::Options;
 use super::set::{self, SOCKETS};
+use crate::wire::flow::ROCE_PORT;
 
 /// How long an answer is waited for, which takes microseconds unless all that could give it are stopped.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);
@@ -136,8 +138,12 @@ pub(super) fn address(uid: libc::uid_t, place: Option<u16>) -> Result<UnixAddr, 
     let mut name = [0u8; 48];
     let room = name.len();
     let mut rest = &mut name[..];
-    // There is room for any two numbers.
+    // There is room for any three numbers.
     let _ = write!(rest, "ironverbs-roce-{uid}");
+    let port = udp_port();
+    if port != ROCE_PORT {
+        let _ = write!(rest, ":{port}");
+    }
     if let Some(place) = place {
         let _ = write!(rest, "-{place}");
     }

@@ -9,8 +9,8 @@ use ironverbs_os::error::Result;
 
 use super::control::UDP_SEGMENT;
 use super::forked;
+use super::number::udp_port;
 use super::options::{Options, get, set};
-use super::set::PORT;
 
 /// A socket has less room than it should have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,8 +26,9 @@ impl fmt::Display for SmallRoom {
         let SmallRoom { wanted, got } = self;
         write!(
             f,
-            "UDP port {PORT} has room for {got} bytes of packets that wait, not {wanted}: more are lost where \
-             they come faster, unless net.core.rmem_max (sysctl) is raised to {wanted}"
+            "UDP port {} has room for {got} bytes of packets that wait, not {wanted}: more are lost where \
+             they come faster, unless net.core.rmem_max (sysctl) is raised to {wanted}",
+            udp_port(),
         )
     }
 }
