@@ -23,9 +23,13 @@ const MESSAGE: u32 = 1 << 16;
 const QUEUED: u32 = 64;
 /// Packets that leave together, as the device lets them.
 const BURST: usize = 32;
+/// And of these by one call.
+const LONGEST_TRAIN: u32 = 15;
 /// Bytes of headers, from Ethernet's on.
 const HEADERS: u64 = 82;
 const PAYLOAD: [u8; 4096] = [7; 4096];
+/// An answer comes later by less than that, in nanoseconds.
+const JITTER: u64 = 50_000;
 const MILLISECOND: u64 = 1_000_000;
 
 /// A network: all packets to the responders go by one queue.
@@ -114,11 +118,15 @@ impl World {
         Self { network, flows, events, drained: 0, count: 0, random: seed.wrapping_mul(0x9e37_79b9) | 1 }
     }
 
-    fn is_lost(&mut self) -> bool {
+    fn random(&mut self, below: u64) -> u64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
-        self.random % 1000 < self.network.lost
+        self.random % below
+    }
+
+    fn is_lost(&mut self) -> bool {
+        self.random(1000) < self.network.lost
     }
 
     fn push(&mut self, at: u64, flow: usize, event: Event) {
@@ -169,7 +177,8 @@ impl World {
     }
 
     fn carry(&mut self, at: usize, mut burst: Vec<(Arrival, u32)>, now: u64) {
-        let together = if self.network.trains { burst.len().min(15) } else { 1 };
+        let train = self.flows[at].requester.train().min(LONGEST_TRAIN) as usize;
+        let together = if self.network.trains { train } else { 1 };
         while !burst.is_empty() {
             let mut train: Vec<_> = burst.drain(..together.min(burst.len())).collect();
             let bytes = train.iter().map(|(_, length)| u64::from(*length) + HEADERS).sum();
@@ -196,8 +205,7 @@ impl World {
             Event::Requests(packets) => {
                 for (Arrival(_, head), length) in packets {
                     let payload = &PAYLOAD[..length as usize];
-                    let step =
-                        flow.responder.take(&Packet { bth: head.bth, headers: head.headers, payload });
+                    let step = flow.responder.take(&Packet { bth: head.bth, headers: head.headers, payload });
                     if let Step::Execute(_) = step {
                         flow.responder.executed(Executed::Done);
                     }
@@ -208,7 +216,9 @@ impl World {
                 }
                 for answer in answers {
                     if !self.is_lost() {
-                        self.push(now + self.network.delay, at, Event::Answer(answer));
+                        // Hosts are not always as fast: flows do not go in step.
+                        let late = self.random(JITTER);
+                        self.push(now + self.network.delay + late, at, Event::Answer(answer));
                     }
                 }
                 return;
@@ -254,8 +264,7 @@ fn main() {
     let seeds = if seeds.is_empty() { vec![1, 2, 3] } else { seeds };
     println!("one flow, 10 Gbit/s, 100 us over and back; of 1000 packets so many are lost each way");
     for lost in [0, 1, 10, 50] {
-        let network =
-            Network { flows: 1, rate: 1.25e9, room: 4 << 20, delay: 50_000, lost, trains: false };
+        let network = Network { flows: 1, rate: 1.25e9, room: 4 << 20, delay: 50_000, lost, trains: false };
         for seed in &seeds {
             let (sum, _, _, useful) = shares(network, 4, *seed);
             println!("lost {lost:3}  {sum:8.1} MiB/s, {:3.0} % of the packets useful", 100.0 * useful);

@@ -49,6 +49,7 @@ impl QueuePair {
         // Locked before the burst.
         let mut behind = far.takes_behind().then(|| self.arrivals.lock());
         let mut burst = network.burst(&far.peer.flow());
+        burst.set_train(far.requester.train());
         let (mut loaded, mut count) = ([transmit; BURST], 0);
         let mut gathered = Gathered::default();
         loop {

@@ -185,7 +185,7 @@ impl Requester {
     /// the answers to its reads, as their packets say. The window is halved, once for all that is under way.
     // rule: wire-congestion
     pub fn congested(&mut self) {
-        self.window.lost(self.oldest, self.sent);
+        self.window.congested(self.oldest, self.sent);
     }
 
     /// Whether no message is begun; those that were begun go on (SQD).
@@ -387,14 +387,14 @@ impl Requester {
     }
 
     /// Whether a packet asks for an acknowledgement: at the end of a message, where nothing may be sent behind
-    /// it, and at least twice in a window.
+    /// it, and at least four times in a window.
     fn asks_for_acknowledgement(&self, ends: bool, end: u64) -> bool {
         let window = self.window.size();
         self.connection.transport == Transport::Rc
             && (ends
                 || self.probes
                 || end - self.oldest >= u64::from(window)
-                || self.unasked + 1 >= window / 2)
+                || self.unasked + 1 >= window / 4)
     }
 
     /// The next message that has ended, oldest first. After one that failed all others are flushed.

@@ -1,8 +1,10 @@
 //! How many packets may be under way: what neither network nor receive buffer of the peer has to lose.
 //!
 //! A window of packets that are sent and not yet acknowledged, which grows as TCP's does (RFC 5681): by every
-//! packet that is acknowledged until something was lost, then by one packet a round trip. A loss halves it,
-//! once for all that was lost in one round trip: as long as no packet is acknowledged that was sent after it.
+//! packet that is acknowledged until something was lost, then by one packet a round trip. A loss takes three
+//! tenths of it (RFC 9438 §4.6: the shares of flows that meet differ less than where it takes half), a mark of
+//! congestion half, once for all that was lost or marked in one round trip: as long as no packet is acknowledged
+//! that was sent after it.
 
 /// Most packets under way, as soft-RoCE's requester has (`RXE_MAX_UNACKED_PSNS`).
 pub const MOST: u32 = 128;
@@ -40,6 +42,13 @@ impl Window {
         if self.size < self.limit { self.size } else { self.limit }
     }
 
+    /// Whether something was lost, and it has not grown to what it was before.
+    #[must_use]
+    #[inline]
+    pub const fn was_cut(&self) -> bool {
+        self.threshold < MOST && self.size < MOST
+    }
+
     /// Sets how many it may be at most: what the peer has room for. At least one, at most [`MOST`].
     pub fn set_limit(&mut self, packets: u32) {
         self.limit = packets.clamp(1, MOST);
@@ -63,16 +72,25 @@ impl Window {
         self.size = self.size.min(MOST);
     }
 
-    /// The packet `lost` was lost, or the network is congested and it is the oldest that is not acknowledged;
-    /// `sent` is the one behind the last that was sent.
-    // rule: wire-congestion
+    /// The packet `lost` was lost; `sent` is the one behind the last that was sent.
     pub fn lost(&mut self, lost: u64, sent: u64) {
+        self.cut(lost, sent, 7);
+    }
+
+    /// The network is congested, and `oldest` is the oldest packet that is not acknowledged.
+    // rule: wire-congestion
+    pub fn congested(&mut self, oldest: u64, sent: u64) {
+        self.cut(oldest, sent, 5);
+    }
+
+    /// So many tenths of it are left.
+    fn cut(&mut self, lost: u64, sent: u64, tenths: u32) {
         if lost < self.answered_for {
             return;
         }
         // Where all are acknowledged, once for those that are next.
         self.answered_for = sent.max(lost + 1);
-        self.size = (self.size() / 2).max(LEAST);
+        self.size = (self.size() * tenths / 10).max(LEAST);
         self.threshold = self.size;
         self.acknowledged = 0;
     }
@@ -95,11 +113,11 @@ mod tests {
         window.acknowledged(16, 16);
         assert_eq!(window.size(), 32);
         window.lost(16, 48);
-        assert_eq!(window.size(), 16);
-        window.acknowledged(15, 16);
-        assert_eq!(window.size(), 16);
-        window.acknowledged(1, 16);
-        assert_eq!(window.size(), 17);
+        assert_eq!(window.size(), 22);
+        window.acknowledged(21, 22);
+        assert_eq!(window.size(), 22);
+        window.acknowledged(1, 22);
+        assert_eq!(window.size(), 23);
         (0..100_000).for_each(|_| window.acknowledged(1, 128));
         assert_eq!(window.size(), MOST);
     }
@@ -114,27 +132,27 @@ mod tests {
     }
 
     #[test]
-    fn halves_once_a_round_trip() {
+    fn is_cut_once_a_round_trip() {
         let mut window = Window::new();
         window.acknowledged(48, 64);
         assert_eq!(window.size(), 64);
-        window.lost(10, 74);
-        window.lost(10, 74);
+        window.congested(10, 74);
+        window.congested(10, 74);
         window.lost(73, 90);
         assert_eq!(window.size(), 32);
         window.lost(74, 90);
-        assert_eq!(window.size(), 16);
+        assert_eq!(window.size(), 22);
         (90..1000).for_each(|packet| window.lost(packet, packet + 1));
         assert_eq!(window.size(), LEAST);
     }
 
     #[test]
     // rule: wire-congestion
-    fn halves_once_where_nothing_is_under_way() {
+    fn is_cut_once_where_nothing_is_under_way() {
         let mut window = Window::new();
-        (0..5).for_each(|_| window.lost(7, 7));
+        (0..5).for_each(|_| window.congested(7, 7));
         assert_eq!(window.size(), START / 2);
-        window.lost(8, 8);
+        window.congested(8, 8);
         assert_eq!(window.size(), START / 4);
     }
 
@@ -146,10 +164,10 @@ mod tests {
         window.acknowledged(5, 5);
         assert_eq!(window.size(), 5);
         window.lost(0, 5);
-        assert_eq!(window.size(), 2);
+        assert_eq!(window.size(), 3);
         window.set_limit(0);
         assert_eq!(window.size(), 1);
         window.set_limit(1000);
-        assert_eq!(window.size(), 2);
+        assert_eq!(window.size(), 3);
     }
 }

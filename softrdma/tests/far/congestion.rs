@@ -61,8 +61,8 @@ fn a_mark_is_told_to_the_peer_alone_that_sent_it() {
     });
 }
 
-/// How many packets leave of a long message before one asks for an answer, which are half of those that may be
-/// under way; whether there was a notification among them.
+/// How many packets leave of a long message before one asks for an answer, which are a quarter of those that may
+/// be under way; whether there was a notification among them.
 fn until_asked(peer: &RawPeer, end: &End, wr_id: u64) -> (usize, bool) {
     end.send(wr_id, 0, 40 << 10);
     let (mut count, mut is_told) = (0, false);
@@ -95,7 +95,7 @@ fn who_is_told_sends_less() {
             // What came before this was heard when it is acknowledged.
             peer.request((end.qp.qp_num(), 1), SEND, Headers::NONE, &[1; 8]);
             assert_eq!(peer.next().0.bth.opcode, Opcode::ACKNOWLEDGE);
-            assert_eq!(until_asked(&peer, &end, 2), (if tells { 4 } else { 8 }, false));
+            assert_eq!(until_asked(&peer, &end, 2), (if tells { 2 } else { 4 }, false));
         });
     }
 }
@@ -123,9 +123,9 @@ fn who_reads_asks_for_less_where_answers_come_with_marks() {
             }
             end.done(1);
             assert_eq!(end.memory.bytes(15 << 10, 1), [15]);
-            // Half of 16 or more, or of 8 and few more.
+            // A quarter of 16 or more, or of 8 and few more.
             let (asks_at, is_told) = until_asked(&peer, &end, 2);
-            assert_eq!((asks_at < 8, is_told), (marks, marks), "{asks_at}");
+            assert_eq!((asks_at < 4, is_told), (marks, marks), "{asks_at}");
         });
     }
 }

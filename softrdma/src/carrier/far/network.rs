@@ -79,7 +79,7 @@ impl Network {
     /// Packets to a peer, which leave when there are many, and at the end.
     pub(crate) fn burst(&self, flow: &Flow) -> Burst<'_> {
         let outgoing = self.outgoing.lock().unwrap_or_else(PoisonError::into_inner);
-        Burst { port: &self.port, outgoing, flow: *flow, count: 0 }
+        Burst { port: &self.port, outgoing, flow: *flow, count: 0, train: BURST }
     }
 
     /// The same where no other burst is made just now.
@@ -89,7 +89,7 @@ impl Network {
             Err(TryLockError::Poisoned(outgoing)) => outgoing.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
-        Some(Burst { port: &self.port, outgoing, flow: *flow, count: 0 })
+        Some(Burst { port: &self.port, outgoing, flow: *flow, count: 0, train: BURST })
     }
 
     /// Joins a group at these interfaces.
@@ -184,9 +184,16 @@ pub(crate) struct Burst<'n> {
     outgoing: MutexGuard<'n, Outgoing>,
     flow: Flow,
     count: usize,
+    /// How many packets may leave by one call.
+    train: usize,
 }
 
 impl Burst<'_> {
+    /// So many packets may leave by one call.
+    pub(crate) fn set_train(&mut self, packets: u32) {
+        self.train = packets as usize;
+    }
+
     /// One more packet, with so many bytes of payload, which `fill` writes.
     ///
     /// # Errors
@@ -245,12 +252,13 @@ impl Burst<'_> {
         let pieces: [[Piece<'_>; 1]; BURST] =
             std::array::from_fn(|n| [Piece::of(if n < count { packet(n) } else { &[] })]);
         let packets: [Sealed<'_>; BURST] = std::array::from_fn(|n| Sealed(&pieces[n]));
-        let sent = outbox.send(self.port.own(), &self.flow, &packets[..count], |n, identification| {
+        let seal = |n: usize, identification| {
             let (head, rest) = packet(n).split_at(lengths[n].0);
             let mut icrc = Icrc::new(&wire, identification, head, head.len() + rest.len());
             icrc.update(rest);
             icrc.finish()
-        });
+        };
+        let sent = outbox.send_in_trains(self.port.own(), &self.flow, &packets[..count], self.train, seal);
         if sent.error == Some(SendError::Full) { sent.packets } else { count }
     }
 }

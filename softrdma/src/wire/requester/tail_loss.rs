@@ -1,19 +1,27 @@
-//! A packet that is lost with nothing behind it, which no gap shows: the peer is asked once, early, whether it
-//! has it (tail loss probe, RFC 8985 §7).
+//! Packets that are lost with nothing behind them, which no gap shows: the peer is asked once, early, whether it
+//! has them (tail loss probe, RFC 8985 §7).
 //!
-//! The question is the last packet that was sent, once more, with a request for an acknowledgement. Whoever has
-//! it acknowledges it again, whoever has not takes it, and where one before it is missing the peer says so.
+//! The question is the oldest packet that is not acknowledged, and behind it the last that was sent, once more,
+//! with a request for an acknowledgement. Whoever has one acknowledges it again, whoever has not takes it, and
+//! where one before the last is missing the peer says so. The last alone would not do: of a gap the peer speaks
+//! once, and what it said, or what was sent again for it, may be lost.
 //! That it is asked says nothing of the network: the window stays, and no time-out is counted. Where no answer
 //! comes to it either, the time-out of the acknowledgement comes as it would have.
 
 use super::message::Transmit;
 use super::{Requester, is_answered};
 use crate::wire::opcode::Transport;
+use crate::wire::window::MOST;
 
 /// The peer is not asked sooner, in nanoseconds: so long it may wait for a processor.
 const LEAST: u64 = 16_000_000;
+/// The same where packets were lost lately, and it is as likely that more are.
+const LEAST_OF_LOSSY: u64 = 1_000_000;
 /// Nor before so many round trips.
 const ROUND_TRIPS: u64 = 4;
+/// In nanoseconds: packets that leave by one call are what the window lets go in that time, as TCP has it
+/// (`tcp_tso_autosize`).
+const TOGETHER: u64 = 1_000_000;
 
 /// What a requester knows of round trips, and of silence.
 #[derive(Debug, Default)]
@@ -26,8 +34,8 @@ pub(super) struct TailLoss {
     quiet_since: u64,
     /// The peer was asked, or is to be, since it was heard.
     asked: bool,
-    /// It is to be.
-    is_due: bool,
+    /// Packets of the question that are to be sent: two, or the last alone.
+    due: u8,
 }
 
 impl TailLoss {
@@ -42,7 +50,7 @@ impl TailLoss {
 
     /// An answer came to a packet that is under way.
     pub(super) fn heard(&mut self, now: u64) {
-        (self.quiet_since, self.asked, self.is_due) = (now, false, false);
+        (self.quiet_since, self.asked, self.due) = (now, false, 0);
     }
 
     /// All packets before `end` are acknowledged.
@@ -57,57 +65,95 @@ impl TailLoss {
 
     /// Packets are sent again: of whose acknowledgement it is not known which of them it is for.
     pub(super) fn goes_back(&mut self) {
-        (self.timed, self.is_due) = (None, false);
+        (self.timed, self.due) = (None, 0);
     }
 }
 
 impl Requester {
+    /// How many packets are to leave by one call: where a host cuts them apart late, a queue behind it drops
+    /// them together, and of flows that share it one suffers for all.
+    #[must_use]
+    pub fn train(&self) -> u32 {
+        match self.tail_loss.round_trip {
+            // Not known, or as fast as a local network.
+            0..TOGETHER => MOST,
+            long => (u64::from(self.window.size()) * TOGETHER / long).max(1) as u32,
+        }
+    }
+
     /// When the peer is asked, unless it is heard before.
     pub(super) fn asks_at(&self) -> Option<u64> {
         let tail = &self.tail_loss;
         let is_known = tail.round_trip > 0 && self.connection.transport == Transport::Rc;
-        // Where a packet waits to be sent, that one asks.
-        let is_quiet = self.oldest < self.sent && self.cursor == self.sent;
+        // Where another packet may be sent, that one asks.
+        let is_quiet = self.oldest < self.cursor && self.is_all_sent();
         let may_ask = is_known && is_quiet && !self.probes && !tail.asked;
-        let patience = tail.round_trip.saturating_mul(ROUND_TRIPS).max(LEAST);
+        let least = if self.window.was_cut() { LEAST_OF_LOSSY } else { LEAST };
+        let patience = tail.round_trip.saturating_mul(ROUND_TRIPS).max(least);
         may_ask.then(|| tail.quiet_since.saturating_add(patience))
     }
 
     /// The time to ask has come.
     pub(super) fn ask(&mut self) {
-        (self.tail_loss.asked, self.tail_loss.is_due) = (true, true);
+        (self.tail_loss.asked, self.tail_loss.due) = (true, 2);
     }
 
-    /// The question, if it is time for it.
+    /// The next packet of the question, if it is time for it.
     #[inline]
     pub(super) fn question(&mut self, now: u64) -> Option<Transmit> {
-        if self.tail_loss.is_due { self.last_packet_again(now) } else { None }
+        if self.tail_loss.due > 0 { self.packet_again(now) } else { None }
     }
 
     #[cold]
-    fn last_packet_again(&mut self, now: u64) -> Option<Transmit> {
-        self.tail_loss.is_due = false;
-        if self.oldest == self.sent || self.cursor != self.sent || self.is_failed() {
+    fn packet_again(&mut self, now: u64) -> Option<Transmit> {
+        let is_oldest = std::mem::take(&mut self.tail_loss.due) > 1;
+        if self.oldest == self.cursor || !self.is_all_sent() || self.is_failed() {
             return None;
         }
-        let is_in = |ticket| ticket < self.tail && self.place(ticket).first < self.sent;
-        let ticket = if is_in(self.at) { self.at } else { self.at.checked_sub(1)? };
-        if self.failed.is_some_and(|failed| ticket >= failed.ticket.0) {
-            // Its memory is not there.
-            return None;
-        }
+        let last = self.last_again();
+        let oldest = self.oldest_again().filter(|_| is_oldest);
+        let (ticket, number, end) = oldest.or(last)?;
+        // Both may be one.
+        self.tail_loss.due = u8::from(oldest.is_some() && oldest != last && last.is_some());
         let pending = *self.place(ticket);
-        let mut number = self.sent - 1;
-        if is_answered(pending.operation) {
-            // What is missing of the last answer, which the peer knows by its bounds.
-            let mask = self.asked.len() as u64 - 1;
-            let last = self.asked[(self.asked_tail.checked_sub(1)? & mask) as usize];
-            number = last.first.max(self.oldest);
-        }
-        let mut transmit = self.packet(&pending, ticket, number, self.sent)?;
+        let mut transmit = self.packet(&pending, ticket, number, end)?;
         transmit.head.bth.ack_req = true;
         self.unasked = 0;
         self.tail_loss.sent(self.sent, false, now);
         Some(transmit)
+    }
+
+    /// Whether nothing that was sent before, or nothing at all, may be sent before an answer.
+    fn is_all_sent(&self) -> bool {
+        self.cursor == self.sent || self.cursor - self.oldest >= u64::from(self.window.size())
+    }
+
+    /// Message and bounds of the last packet that was sent; `None` where its memory is not there.
+    fn last_again(&self) -> Option<(u64, u64, u64)> {
+        let is_in = |ticket| ticket < self.tail && self.place(ticket).first < self.cursor;
+        let ticket = if is_in(self.at) { self.at } else { self.at.checked_sub(1)? };
+        if self.failed.is_some_and(|failed| ticket >= failed.ticket.0) {
+            return None;
+        }
+        let mut number = self.cursor - 1;
+        if is_answered(self.place(ticket).operation) {
+            // What is missing of the last answer, which the peer knows by its bounds.
+            let mask = self.asked.len() as u64 - 1;
+            let last = self.asked[(self.asked_at.checked_sub(1)? & mask) as usize];
+            number = last.first.max(self.oldest);
+        }
+        Some((ticket, number, self.cursor))
+    }
+
+    /// The same of the oldest that is not acknowledged.
+    fn oldest_again(&self) -> Option<(u64, u64, u64)> {
+        let (ticket, number) = (self.unfinished, self.oldest);
+        let end = if is_answered(self.place(ticket).operation) {
+            let mask = self.asked.len() as u64 - 1;
+            self.asked[(self.asked_head & mask) as usize].end
+        } else {
+            number + 1
+        };
+        (number < end && end <= self.cursor).then_some((ticket, number, end))
     }
 }

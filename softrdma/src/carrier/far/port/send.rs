@@ -130,6 +130,18 @@ impl Outbox {
         socket: &Socket,
         flow: &Flow,
         packets: &[Packet<'_>],
+        seal: impl FnMut(usize, u16) -> [u8; SEAL],
+    ) -> Sent {
+        self.send_in_trains(socket, flow, packets, TRAIN, seal)
+    }
+
+    /// The same, with so many packets in a message at most.
+    pub fn send_in_trains(
+        &mut self,
+        socket: &Socket,
+        flow: &Flow,
+        packets: &[Packet<'_>],
+        most: usize,
         mut seal: impl FnMut(usize, u16) -> [u8; SEAL],
     ) -> Sent {
         let mut sent = 0;
@@ -138,7 +150,7 @@ impl Outbox {
         while let Some(rest) = packets.len().checked_sub(sent).filter(|rest| *rest > 0) {
             let trains = socket.sends_trains();
             let (train, end) = match trains && sent >= singles {
-                true => (TRAIN, sent + rest),
+                true => (most.clamp(1, TRAIN), sent + rest),
                 false => (1, if trains { singles } else { sent + rest }),
             };
             let count = self.load(flow, &packets[..end], sent, train, &mut seal);
