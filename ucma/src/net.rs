@@ -92,7 +92,7 @@ pub struct Net {
     meeting: Option<(Folder, Registry)>,
     /// The way to other hosts, from when it is needed first.
     pub network: Option<Network>,
-    name: Option<(u16, u32)>,
+    name: Option<(u16, u128)>,
     devices: Option<Vec<soft::Known>>,
     table: Option<soft::Table>,
 }

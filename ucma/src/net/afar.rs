@@ -37,14 +37,14 @@ impl Net {
             let network = Network::open().ok()?;
             // Without a thread nothing that is lost comes again, and nobody hears what comes.
             thread::start(c"ironverbs-cm", entry::look_at_network).ok()?;
-            self.name = Some((network.process, sys::random() as u32));
+            self.name = Some((network.process, sys::secret()));
             self.network = Some(network);
         }
         self.network.as_mut()
     }
 
     /// How connections are named from now on, said once.
-    pub fn take_name(&mut self) -> Option<(u16, u32)> {
+    pub fn take_name(&mut self) -> Option<(u16, u128)> {
         self.name.take()
     }
 
