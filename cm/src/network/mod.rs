@@ -29,7 +29,7 @@ use exchange::{Exchange, Stage};
 
 /// How long what was said last is remembered, for who did not hear it.
 const MEMORY: Duration = Duration::from_secs(32);
-/// Connections that are over and remembered, at most.
+/// Connections that are over and remembered, at most; those whose end nobody has agreed to do not count.
 const MOST_OVER: usize = 4096;
 
 /// Between which addresses packets go.
@@ -230,6 +230,10 @@ impl Exchanges {
         }
         exchange.forgotten = Some(now + MEMORY);
         self.put(exchange);
+    }
+
+    /// One of which nothing is awaited any more is remembered, but no more than so many are.
+    fn remember(&mut self, link: Link) {
         self.over.push_back(link);
         while self.over.len() > MOST_OVER
             && let Some(oldest) = self.over.pop_front()
@@ -271,7 +275,14 @@ impl Exchanges {
         match found.and_then(|link| self.take(link)) {
             Some(mut exchange) => {
                 let was_new = exchange.is_new();
-                exchange.arrived(&mad, bytes, now, &mut self.out);
+                match &mad.body {
+                    Body::Rep(rep)
+                        if exchange.waits_for_answer() && self.has_stale(peer.address, rep.qpn) =>
+                    {
+                        exchange.refuse_stale(rep, &mut self.out);
+                    }
+                    _ => exchange.arrived(&mad, bytes, now, &mut self.out),
+                }
                 if was_new && exchange.stage == Stage::Established {
                     self.end_one_before(&exchange);
                 }
@@ -305,11 +316,17 @@ impl Exchanges {
     /// or never said. That a request names it proves nothing, as anybody may have sent that; who has heard the
     /// answer is there.
     fn end_one_before(&mut self, new: &Exchange) {
-        if let Some(&link) = self.queue_pairs.get(&(new.peer.address, new.remote_qpn))
-            && self.all.get(&link).is_some_and(|exchange| exchange.is_open)
-        {
+        self.has_stale(new.peer.address, new.remote_qpn);
+    }
+
+    /// Whether a queue pair has a connection, which is ended then.
+    fn has_stale(&mut self, address: Gid, qpn: u32) -> bool {
+        let Some(&link) = self.queue_pairs.get(&(address, qpn)) else { return false };
+        let is_open = self.all.get(&link).is_some_and(|exchange| exchange.is_open);
+        if is_open {
             self.out.push_back(Output::Ended { link });
         }
+        is_open
     }
 
     /// Does what is due at this time.
@@ -319,7 +336,11 @@ impl Exchanges {
         {
             let Some(mut exchange) = self.take(link) else { break };
             if exchange.forgotten.is_some_and(|at| at <= now) {
-                self.over.retain(|over| *over != link);
+                // Mostly the oldest.
+                match self.over.front() {
+                    Some(oldest) if *oldest == link => drop(self.over.pop_front()),
+                    _ => self.over.retain(|over| *over != link),
+                }
                 self.forget(&exchange);
                 continue;
             }
@@ -365,7 +386,12 @@ impl Exchanges {
             let has_it = self.queue_pairs.entry((exchange.peer.address, exchange.remote_qpn)).or_insert(link);
             *has_it = link.max(*has_it);
         }
+        let is_over = exchange.is_over() && !exchange.is_counted;
+        exchange.is_counted |= is_over;
         self.all.insert(link, exchange);
+        if is_over {
+            self.remember(link);
+        }
     }
 
     fn forget(&mut self, exchange: &Exchange) {
