@@ -151,6 +151,15 @@ pub fn refuse(bytes: &[u8], known: bool) -> Option<Message> {
     Some(wire::encode(&Mad { transaction, body: refusal(&body, why, sidr)? }))
 }
 
+/// The number by which a request names its sender's connection; `None` of any other message.
+pub fn names(bytes: &[u8]) -> Option<u32> {
+    match wire::decode(bytes).ok()?.body {
+        Body::Req(req) => Some(req.local_comm_id),
+        Body::SidrReq(req) => Some(req.request_id),
+        _ => None,
+    }
+}
+
 /// The answer to who wants the end of a connection that nobody has; `None` of any other message.
 pub fn agree(bytes: &[u8]) -> Option<Message> {
     let Mad { transaction, body: Body::Dreq(dreq) } = wire::decode(bytes).ok()? else { return None };
