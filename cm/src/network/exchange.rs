@@ -130,6 +130,11 @@ impl Exchange {
         self.stage == Stage::Asks && self.is_open && !self.is_ud
     }
 
+    /// Whether the program may think that the queue pair there is connected: nobody has asked for the end.
+    pub fn is_in_use(&self) -> bool {
+        self.is_open && matches!(self.stage, Stage::Offered | Stage::Established)
+    }
+
     /// Whether the manager has closed the link, and no answer is awaited either.
     pub fn is_over(&self) -> bool {
         !self.is_open && self.asked.is_none()

@@ -286,7 +286,8 @@ impl Exchanges {
                 let was_new = exchange.is_new();
                 match &mad.body {
                     Body::Rep(rep)
-                        if exchange.waits_for_answer() && self.has_stale(peer.address, rep.qpn) =>
+                        if exchange.waits_for_answer()
+                            && self.end_stale(peer.address, rep.qpn, Exchange::is_in_use) =>
                     {
                         exchange.refuse_stale(rep, &mut self.out);
                     }
@@ -325,17 +326,17 @@ impl Exchanges {
     /// or never said. That a request names it proves nothing, as anybody may have sent that; who has heard the
     /// answer is there.
     fn end_one_before(&mut self, new: &Exchange) {
-        self.has_stale(new.peer.address, new.remote_qpn);
+        self.end_stale(new.peer.address, new.remote_qpn, |known| known.is_open);
     }
 
-    /// Whether a queue pair has a connection, which is ended then.
-    fn has_stale(&mut self, address: Gid, qpn: u32) -> bool {
+    /// Ends the connection that a queue pair of another host has, if it is such a one; whether it is.
+    fn end_stale(&mut self, address: Gid, qpn: u32, is_such: impl Fn(&Exchange) -> bool) -> bool {
         let Some(&link) = self.queue_pairs.get(&(address, qpn)) else { return false };
-        let is_open = self.all.get(&link).is_some_and(|exchange| exchange.is_open);
-        if is_open {
+        let is_stale = self.all.get(&link).is_some_and(is_such);
+        if is_stale {
             self.out.push_back(Output::Ended { link });
         }
-        is_open
+        is_stale
     }
 
     /// Does what is due at this time.

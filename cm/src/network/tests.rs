@@ -369,6 +369,25 @@ fn an_offer_of_a_queue_pair_with_a_connection_is_refused() {
 }
 
 #[test]
+fn an_offer_of_a_queue_pair_whose_connection_is_over_is_one_like_any() {
+    for agreed in [false, true] {
+        let mut exchanges = established(true);
+        arrive(&mut exchanges, &dreq(22, 11));
+        if agreed {
+            exchanges.send(LINK, drep(11, 22), START);
+        }
+        // Its id is there still.
+        let new = Link(2);
+        exchanges.connect(new, peer(), &req(false, 12), START);
+        all(&mut exchanges);
+        assert_eq!(
+            arrive(&mut exchanges, &rep(33, 12)),
+            [Output::Message { link: new, message: rep(33, 12) }]
+        );
+    }
+}
+
+#[test]
 fn a_request_that_comes_again_after_the_end_is_stale() {
     let stale = |exchanges: &mut Exchanges| {
         let out = arrive(exchanges, &req(true, 22));
