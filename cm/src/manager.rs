@@ -27,6 +27,7 @@
 //! - The time of a connection that ended meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::hash::{DefaultHasher, Hasher};
 use std::time::Duration;
 
 use crate::answer::Answer;
@@ -98,20 +99,31 @@ pub struct Manager {
 #[derive(Clone, Copy)]
 pub(crate) struct Names {
     process: u16,
-    secret: u32,
+    secret: u128,
 }
+
+/// As many as make a permutation of two bytes that nobody can tell from a random one, by functions that nobody
+/// can tell from random ones.
+const ROUNDS: u8 = 8;
 
 impl Names {
     /// The number of the connection that is counted so: the process's, and another number for each of 2^16 in
-    /// an order that others do not know.
+    /// an order that others do not know, however many of them they were told.
     pub fn of(self, count: u32) -> u32 {
         let [_, _, mut left, mut right] = count.to_be_bytes();
         // A Feistel network: each count gives another number, whatever is added.
-        for key in self.secret.to_be_bytes() {
-            let mixed = ((u32::from(right) + 1) * (u32::from(key) * 2 + 0x4e35)) >> 5;
-            (left, right) = (right, left ^ mixed as u8);
+        for round in 0..ROUNDS {
+            (left, right) = (right, left ^ self.mixed(round, right));
         }
         u32::from_be_bytes([0, 0, left, right]) | u32::from(self.process) << 16
+    }
+
+    /// SipHash, of which the secret is a part of what is hashed, as the standard library takes no key.
+    fn mixed(self, round: u8, half: u8) -> u8 {
+        let mut hasher = DefaultHasher::new();
+        hasher.write_u128(self.secret);
+        hasher.write(&[round, half]);
+        hasher.finish() as u8
     }
 
     /// The next one after so many, which once all were used is one that is none of those `in_use`. `None` where
@@ -169,7 +181,7 @@ impl Manager {
 
     /// Connections have numbers from now on that begin with these 16 bits, so that what names them finds the
     /// process; the rest nobody can guess who does not know the secret.
-    pub fn name_connections(&mut self, process: u16, secret: u32) {
+    pub fn name_connections(&mut self, process: u16, secret: u128) {
         self.names = Some(Names { process, secret });
     }
 
@@ -342,6 +354,17 @@ mod tests {
             let all: BTreeSet<u32> = (0..=0xffff).map(|count| names.of(count)).collect();
             assert_eq!(all.len(), 0x1_0000);
             assert!(all.iter().all(|name| name >> 16 == 0xabcd));
+        }
+    }
+
+    #[test]
+    fn every_bit_of_the_secret_counts_for_every_name() {
+        let names = |secret| Names { process: 0xabcd, secret };
+        for bit in 0..u128::BITS {
+            let is_same = |count: &u32| names(7).of(*count) == names(7 ^ 1 << bit).of(*count);
+            // Of two random ones one in 2^16 is the same.
+            let same = (1..=256).filter(is_same).count();
+            assert!(same <= 2, "bit {bit}: {same}");
         }
     }
 

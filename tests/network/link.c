@@ -1,13 +1,14 @@
 /*
  * link.c - a cable between two network namespaces that treats packets of RoCE v2 badly.
  *
- *   link INTERFACE PID PID [--lose N] [--double N] [--late N] [--damage N] [--mark N] [--delay MICROSECONDS]
- *        [--stall MILLISECONDS] [--seed N]
+ *   link INTERFACE PID PID [--lose N] [--double N] [--late N] [--damage N] [--mark N] [--mads N]
+ *        [--delay MICROSECONDS] [--stall MILLISECONDS] [--seed N]
  *
  * Makes a tap interface with this name in the network namespaces of both processes, says `ready`, and carries frames from
  * each to the other until SIGTERM. Of 1000 packets to UDP port 4791, so many are lost, come twice (the second time after up to
  * 64 others), come after up to 64 others that were sent later, or have a byte that was changed, with a UDP checksum that does
- * not show it; of those that say that marks of congestion are obeyed, so many are marked. Other frames are only delayed.
+ * not show it; of those that say that marks of congestion are obeyed, so many are marked; of those to queue pair 1 (MADs), so many
+ * are lost besides. Other frames are only delayed.
  * After every 30000 frames it stands still for so many milliseconds, as if others had its processor; then it goes on with what
  * came meanwhile. At the end it says how often each has happened, and how many congestion notifications it has carried.
  */
@@ -100,6 +101,9 @@ static size_t roce(const unsigned char *frame, size_t length)
 		at = 14 + 40;
 	return at && length > at + 8 + 12 && number(frame + at + 2) == PORT ? at : 0;
 }
+
+/* Whether a packet is to queue pair 1, by its base transport header. */
+static bool is_mad(const unsigned char *bth) { return bth[5] == 0 && bth[6] == 0 && bth[7] == 1; }
 
 /* Marks a packet of IP as a congested router does (RFC 3168), if it says that marks are obeyed. */
 static bool mark(unsigned char *frame)
@@ -217,8 +221,8 @@ static int wait_ms(uint64_t now)
 
 int main(int argc, char **argv)
 {
-	static const char *const names[] = {"--lose", "--double", "--late", "--damage", "--mark", "--stall", "--delay", "--seed"};
-	enum { LOSE, DOUBLE, LATE, DAMAGE, MARK, STALL, DELAY, SEED, OPTIONS };
+	static const char *const names[] = {"--lose", "--double", "--late", "--damage", "--mark", "--mads", "--stall", "--delay", "--seed"};
+	enum { LOSE, DOUBLE, LATE, DAMAGE, MARK, MADS, STALL, DELAY, SEED, OPTIONS };
 	unsigned long options[OPTIONS] = {[SEED] = 1}, happened[STALL + 1] = {0}, carried = 0, notified = 0;
 	static unsigned char frame[ROOM];
 	struct pollfd fds[2];
@@ -275,6 +279,10 @@ int main(int argc, char **argv)
 				notified += udp && frame[udp + 8] == 0x81;
 				if (udp && rnd(1000) < options[MARK])
 					happened[MARK] += mark(frame);
+				if (udp && is_mad(frame + udp + 8) && rnd(1000) < options[MADS]) {
+					happened[MADS]++;
+					continue;
+				}
 				if (fate[LOSE])
 					continue;
 				if (fate[DOUBLE])
@@ -285,7 +293,8 @@ int main(int argc, char **argv)
 			}
 		}
 	}
-	printf("carried %lu lose %lu double %lu late %lu damage %lu mark %lu stall %lu notified %lu\n", carried,
-	       happened[LOSE], happened[DOUBLE], happened[LATE], happened[DAMAGE], happened[MARK], happened[STALL], notified);
+	printf("carried %lu lose %lu double %lu late %lu damage %lu mark %lu mads %lu stall %lu notified %lu\n", carried,
+	       happened[LOSE], happened[DOUBLE], happened[LATE], happened[DAMAGE], happened[MARK], happened[MADS], happened[STALL],
+	       notified);
 	return 0;
 }

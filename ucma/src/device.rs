@@ -7,6 +7,7 @@ use std::time::Duration;
 use ironverbs_cm::wire::MAD_SIZE;
 use ironverbs_cm::world::Action;
 use ironverbs_cm::{Address, Answer, Command, Errno, File, Manager};
+use softrdma::device::Management;
 
 use crate::abi::decode::{self, Decoded, Form, Scratch, Surroundings};
 use crate::abi::encode;
@@ -89,6 +90,16 @@ impl Surroundings for Program<'_> {
 }
 
 impl Device {
+    /// Whether the way to other hosts is to be opened, for which others may be waited for.
+    pub fn wants_network(&self) -> bool {
+        self.net.wants_network()
+    }
+
+    /// It was, or not.
+    pub fn open_network(&mut self, port: Option<Management>) {
+        self.net.open_network(port);
+    }
+
     /// A device without channels, that leaves some addresses to the kernel or none.
     pub fn new(rule: Option<Rule>) -> Device {
         // Where no number is the kernel's, they are as the kernel's are.
@@ -156,9 +167,7 @@ impl Device {
         self.starved.remove(&file);
         self.net.waiting.retain(|waiting| waiting.file != file);
         let channel = self.net.channels.remove(&file);
-        if self.net.channels.is_empty() {
-            self.net.rest();
-        }
+        self.net.rest();
         channel.and_then(|channel| channel.kernel().cloned())
     }
 

@@ -7,10 +7,13 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 
+use softrdma::device::Management;
+
 use crate::device::{Device, Outcome};
+use crate::network::Waits;
 use crate::shim::{self, Shim};
 use crate::sides::Rule;
-use crate::{memory, network};
+use crate::{mail, memory, network};
 
 /// `IRONVERBS_UCMA_WAIT`.
 const WAIT: isize = 4096;
@@ -78,14 +81,26 @@ fn with<R>(after_panic: R, body: impl FnOnce(&mut Device) -> R) -> R {
 
 /// What the thread does that takes messages of other hosts, until the process is not on the network any more.
 pub fn look_at_network() {
-    while let Some(waits) = with(None, Device::look_at_network) {
+    // After a panic it goes on, but not at once, as the same may happen again.
+    let look = || with(Some(Waits::a_while()), Device::look_at_network);
+    while let Some(waits) = look() {
         network::wait(&waits);
+    }
+}
+
+/// Opens the way to other hosts. Who has the port may be stopped: nobody waits for that one who does not ask
+/// for the port.
+fn open_network() {
+    if with(false, |device| device.wants_network()) {
+        let port = catch_unwind(Management::open).ok().and_then(Result::ok);
+        with((), |device| device.open_network(port));
     }
 }
 
 /// # Safety
 /// `member` can be written.
 unsafe extern "C" fn open(flags: c_int, member: *mut c_int) -> c_int {
+    open_network();
     match with(Err(libc::EIO), |device| device.open(flags)) {
         Ok((fd, own)) => {
             // SAFETY: by the contract.
@@ -137,6 +152,7 @@ extern "C" fn has_event(fd: c_int) -> c_int {
 
 extern "C" fn forked() {
     memory::forked();
+    mail::forked();
     DEVICE.store(null_mut(), Ordering::Release);
 }
 

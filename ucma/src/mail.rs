@@ -1,35 +1,32 @@
 //! Messages of other hosts between the processes of one user, since any of them may be the one that takes them
 //! from the port: one that finds a message for another sends it there, with where it is from.
 //!
-//! Processes have abstract names (unix(7)) of the network namespace, which the kernel takes back at any death:
-//! by the upper bits of the numbers that their connections have, and by what names their listeners.
+//! Each has a socket in the folder of the network namespace, which only its user may send to, as
+//! [`registry`](crate::registry) names it. A child of `fork`, which never reads, does not keep it.
 
+use std::ffi::CStr;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use ironverbs_cm::network::Peer;
 use nix::sys::socket::{
-    ControlMessageOwned, MsgFlags, SockaddrLike, UnixAddr, bind, recvmsg, sendmsg, setsockopt, sockopt,
+    ControlMessageOwned, MsgFlags, UnixAddr, bind, recvmsg, sendmsg, setsockopt, sockopt,
 };
+use nix::sys::stat::{FchmodatFlags, Mode, fchmodat, fstat};
 use nix::unistd::geteuid;
 use softrdma::device::MAD_BYTES;
+use softrdma::shm::error::Error;
+use softrdma::shm::folder::Folder;
 
-use crate::shim::Kept;
+use crate::shim::{self, Kept};
+use crate::sockets::address;
 use crate::sys::{self, errno};
 
 /// What stands before a message: listener, both addresses, interface.
 const HEADER: usize = 8 + 16 + 16 + 4;
 const LENGTH: usize = HEADER + MAD_BYTES;
 const KIND: i32 = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-
-/// Whom a letter is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum To {
-    /// The process whose connections have numbers with these upper bits.
-    Connections(u16),
-    /// The process that has this number in the folder of the network namespace.
-    Owner(u64),
-}
 
 /// A message that somebody else took from the port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,19 +39,47 @@ pub struct Letter {
     pub mad: [u8; MAD_BYTES],
 }
 
-/// A socket where letters arrive.
+/// The descriptor of this process's mailbox; -1 where there is none.
+static OWN: AtomicI32 = AtomicI32::new(-1);
+
+/// This is a child of `fork`: letters for its parent are the parent's. Asks for no memory.
+pub fn forked() {
+    let fd = OWN.swap(-1, Ordering::Relaxed);
+    if fd >= 0 {
+        shim::close(fd);
+    }
+}
+
+/// A socket where letters arrive. A process has one.
 #[derive(Debug)]
 pub struct Mailbox(Kept);
 
 impl Mailbox {
-    /// One for what is addressed so.
+    /// Makes one of this name, for letters of the own user alone.
     ///
     /// # Errors
-    /// EADDRINUSE where somebody has it; those of the system.
-    pub fn new(to: To) -> Result<Mailbox, i32> {
-        let socket = Kept::new(sys::socket(libc::AF_UNIX, KIND)?)?;
-        setsockopt(&socket, sockopt::PassCred, &true).map_err(|_| errno())?;
-        bind(socket.as_raw_fd(), &address(to)?).map_err(|_| errno())?;
+    /// EEXIST where something has the name; those of the system.
+    pub fn new(folder: &Folder, name: &CStr) -> Result<Mailbox, i32> {
+        let made = folder.place(name, |folder, name| {
+            let failed = |errno| Error::Os { call: "bind", errno };
+            let socket = sys::socket(libc::AF_UNIX, KIND).and_then(Kept::new).map_err(failed)?;
+            setsockopt(&socket, sockopt::PassCred, &true).map_err(|_| failed(errno()))?;
+            let at = address(folder, name).map_err(failed)?;
+            bind(socket.as_raw_fd(), &at).map_err(|_| failed(errno()))?;
+            // Nobody but this user can put anything else there: it is a folder of the user's, or a private one.
+            let mode = Mode::S_IRUSR | Mode::S_IWUSR;
+            fchmodat(folder.fd()?, name, mode, FchmodatFlags::FollowSymlink).map_err(|_| {
+                let errno = errno();
+                let _ = folder.remove(name);
+                failed(errno)
+            })?;
+            Ok(socket)
+        });
+        let socket = made.map_err(|why| match why.errno() {
+            libc::EADDRINUSE => libc::EEXIST,
+            errno => errno,
+        })?;
+        OWN.store(socket.as_raw_fd(), Ordering::Relaxed);
         Ok(Mailbox(socket))
     }
 
@@ -63,9 +88,15 @@ impl Mailbox {
         self.0.as_raw_fd()
     }
 
-    /// Sends a letter; whether there is somebody who gets it.
-    pub fn send(&self, to: To, letter: &Letter) -> bool {
-        let Ok(address) = address(to) else { return false };
+    /// Sends a letter to the mailbox of this name; whether there is somebody who gets it.
+    pub fn send(&self, folder: &Folder, name: &CStr, letter: &Letter) -> bool {
+        let Ok(found) = folder.socket(name) else { return false };
+        // In a group's folder others may have given the name to a socket of theirs.
+        if fstat(&found).is_ok_and(|stat| stat.st_uid != geteuid().as_raw()) {
+            return false;
+        }
+        let path = format!("/proc/self/fd/{}", found.as_raw_fd());
+        let Ok(address) = UnixAddr::new(path.as_str()) else { return false };
         let bytes = letter.bytes();
         let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
         let sent = sendmsg(self.fd(), &[IoSlice::new(&bytes)], &[], flags, Some(&address));
@@ -126,53 +157,121 @@ impl Letter {
     }
 }
 
-fn address(to: To) -> Result<UnixAddr, i32> {
-    let uid = geteuid();
-    let name = match to {
-        To::Connections(bits) => format!("ironverbs-cm-{uid}-{bits:04x}"),
-        To::Owner(owner) => format!("ironverbs-cm-{uid}-o{owner:016x}"),
-    };
-    let address = UnixAddr::new_abstract(name.as_bytes()).map_err(|_| libc::EINVAL)?;
-    debug_assert!(address.len() > 2);
-    Ok(address)
+impl Drop for Mailbox {
+    fn drop(&mut self) {
+        let _other = OWN.compare_exchange(self.fd(), -1, Ordering::Relaxed, Ordering::Relaxed);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn own() -> (Mailbox, To) {
-        let to = To::Owner(sys::random());
-        (Mailbox::new(to).unwrap(), to)
+    use std::ffi::CString;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
+
+    use softrdma::shm::folder::Config;
+
+    /// A folder of its own, gone with the test.
+    struct Place(PathBuf);
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn place(group: Option<u32>) -> (Place, Folder) {
+        let path = std::env::temp_dir().join(format!("ironverbs-mail-{:x}", sys::random()));
+        let folder = Folder::open(&Config { path: path.clone(), group }).unwrap();
+        (Place(path), folder)
+    }
+
+    fn own(folder: &Folder) -> (Mailbox, CString) {
+        let name = CString::new(format!("m{:016x}", sys::random())).unwrap();
+        (Mailbox::new(folder, &name).unwrap(), name)
     }
 
     #[test]
     fn a_letter_arrives_as_it_was_sent() {
-        let (here, _) = own();
-        let (there, to) = own();
+        let (_place, folder) = place(None);
+        let (here, _) = own(&folder);
+        let (there, to) = own(&folder);
         let peer = Peer { address: [1; 16], own: [2; 16], interface: 3 };
         let letter = Letter { listener: 4, peer, mad: [5; MAD_BYTES] };
-        assert!(here.send(to, &letter));
+        assert!(here.send(&folder, &to, &letter));
         assert_eq!(there.receive(2), [letter]);
         assert_eq!(there.receive(1), []);
-        assert_eq!(Mailbox::new(to).err(), Some(libc::EADDRINUSE));
+        assert_eq!(Mailbox::new(&folder, &to).err(), Some(libc::EEXIST));
         drop(there);
-        assert!(!here.send(to, &letter));
-        assert!(Mailbox::new(to).is_ok());
+        assert!(!here.send(&folder, &to, &letter));
+        folder.remove(&to).unwrap();
+        assert!(!here.send(&folder, &to, &letter));
+        assert!(Mailbox::new(&folder, &to).is_ok());
+    }
+
+    #[test]
+    fn letters_are_for_the_own_user_alone_whatever_the_umask() {
+        // SAFETY: cannot fail; files of tests that run beside it are in folders of their own.
+        let before = unsafe { libc::umask(0) };
+        for group in [None, Some(nix::unistd::getegid().as_raw())] {
+            let (place, folder) = place(group);
+            let (_mailbox, name) = own(&folder);
+            let mode = std::fs::metadata(place.0.join(name.to_str().unwrap())).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{group:?}");
+        }
+        // SAFETY: as above.
+        unsafe { libc::umask(before) };
+    }
+
+    #[test]
+    fn a_forked_child_does_not_keep_the_mailbox() {
+        let (_place, folder) = place(None);
+        let (here, _) = own(&folder);
+        let letter = Letter {
+            listener: 4,
+            peer: Peer { address: [1; 16], own: [2; 16], interface: 3 },
+            mad: [5; MAD_BYTES],
+        };
+        let (there, to) = own(&folder);
+        let (read, write) = nix::unistd::pipe().unwrap();
+        // SAFETY: the child makes system calls alone.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            OWN.store(there.fd(), Ordering::Relaxed);
+            forked();
+            drop(write);
+            loop {
+                std::thread::sleep(std::time::Duration::from_secs(1));
+            }
+        }
+        drop(write);
+        // It ends when the child has done that.
+        assert_eq!(nix::unistd::read(&read, &mut [0]), Ok(0));
+        drop(there);
+        let is_there = here.send(&folder, &to, &letter);
+        // SAFETY: a child that was not awaited.
+        unsafe {
+            libc::kill(child, libc::SIGKILL);
+            libc::waitpid(child, std::ptr::null_mut(), 0);
+        }
+        assert!(!is_there);
     }
 
     #[test]
     fn one_look_has_an_end() {
-        let (here, _) = own();
-        let (there, to) = own();
+        let (_place, folder) = place(None);
+        let (here, _) = own(&folder);
+        let (there, to) = own(&folder);
         let peer = Peer { address: [1; 16], own: [2; 16], interface: 3 };
         let letter = Letter { listener: 4, peer, mad: [5; MAD_BYTES] };
         let flags = MsgFlags::MSG_DONTWAIT;
         for _ in 0..3 {
-            sendmsg(here.fd(), &[IoSlice::new(b"no letter")], &[], flags, Some(&address(to).unwrap()))
-                .unwrap();
+            let to = address(&folder, &to).unwrap();
+            sendmsg(here.fd(), &[IoSlice::new(b"no letter")], &[], flags, Some(&to)).unwrap();
         }
-        assert!(here.send(to, &letter));
+        assert!(here.send(&folder, &to, &letter));
         assert_eq!(there.receive(2), []);
         assert_eq!(there.receive(2), [letter]);
     }

@@ -92,7 +92,11 @@ pub struct Net {
     meeting: Option<(Folder, Registry)>,
     /// The way to other hosts, from when it is needed first.
     pub network: Option<Network>,
-    name: Option<(u16, u32)>,
+    /// When it is asked for again where it was not to be had.
+    no_network_until: Option<Duration>,
+    /// How the folder was when it was last looked whether somebody listens.
+    looked_at: Option<u64>,
+    name: Option<(u16, u128)>,
     devices: Option<Vec<soft::Known>>,
     table: Option<soft::Table>,
 }
@@ -121,8 +125,14 @@ impl Net {
         self.meeting.as_mut().ok_or(libc::ENOMEM)
     }
 
-    /// The last channel is closed: nothing stays open.
+    /// There is no channel any more: nothing stays open, but as long as other hosts may ask for what was said.
     pub fn rest(&mut self) {
+        if !self.channels.is_empty() || self.stays() {
+            return;
+        }
+        if let Some(network) = &mut self.network {
+            network.named = None;
+        }
         if let Some((folder, registry)) = self.meeting.take() {
             registry.end(&folder);
         }
@@ -362,6 +372,7 @@ impl World for Net {
     }
 
     fn route(&mut self, source: Option<&Address>, destination: &Address) -> Result<Route, NoRoute> {
+        self.name_network();
         if destination.is_any() {
             let family = destination.family().unwrap_or(Family::V4);
             let own = if destination.is_zero() { loopback(family) } else { *destination };

@@ -14,17 +14,17 @@ use ironverbs_cm::world::Message;
 use nix::unistd::{read, write};
 use softrdma::device::{Between, MAD_BYTES, Management};
 
-use crate::mail::{Letter, Mailbox, To};
+use crate::mail::{Letter, Mailbox};
 use crate::shim::Kept;
 use crate::sys::{self, made};
 
-/// How often a name is looked for that nobody has.
-const ATTEMPTS: u32 = 100;
 /// Messages that one look takes at most.
 const AT_ONCE: usize = 256;
-/// Requests at most that wait for who may be about to listen, and when they are looked at again.
+/// Requests at most that wait for who may be about to listen, and when it is looked whether one does.
 const MOST_HELD: usize = 16;
 const LISTENS_SOON: Duration = Duration::from_millis(5);
+/// When the thread goes on after a panic.
+const AFTER_PANIC: Duration = Duration::from_millis(100);
 /// When a process that could not be answered is answered, if then.
 const ADMITS_LATER: Duration = Duration::from_millis(20);
 
@@ -34,11 +34,9 @@ pub struct Network {
     management: Management,
     /// The connections.
     pub exchanges: Exchanges,
-    /// The upper bits of the numbers of this process's connections.
-    pub process: u16,
-    letters: Mailbox,
-    /// The same for requests to this process, by its number in the folder.
-    requests: Option<(u64, Mailbox)>,
+    /// The upper bits of the numbers of this process's connections, and where it gets what others took from the
+    /// port; `None` where it does not know the folder.
+    pub named: Option<(u16, Mailbox)>,
     /// Requests for which somebody may be about to listen.
     held: Vec<Held>,
     /// Wakes the thread.
@@ -64,9 +62,16 @@ struct Held {
 #[derive(Debug)]
 pub struct Waits {
     /// Descriptors, or -1.
-    pub fds: [RawFd; 5],
+    pub fds: [RawFd; 4],
     /// A time of `CLOCK_MONOTONIC`.
     pub until: Option<Duration>,
+}
+
+impl Waits {
+    /// Waits for a while and nothing else.
+    pub fn a_while() -> Waits {
+        Waits { fds: [-1; 4], until: Some(sys::now() + AFTER_PANIC) }
+    }
 }
 
 /// A message that came.
@@ -83,33 +88,22 @@ pub struct Came {
 }
 
 impl Network {
-    /// Shares the port with the other processes of this user.
+    /// One that shares the port with the other processes of this user.
     ///
     /// # Errors
-    /// Those of the system. Why the port is not to be had, the device says.
-    pub fn open() -> Result<Network, i32> {
-        let management = Management::open().map_err(|_| libc::ENETDOWN)?;
-        let (process, letters) = named()?;
+    /// Those of the system.
+    pub fn new(management: Management) -> Result<Network, i32> {
         // SAFETY: the call takes no pointer.
         let wake = made(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
         Ok(Network {
             management,
             exchanges: Exchanges::default(),
-            process,
-            letters,
-            requests: None,
+            named: None,
             held: Vec::new(),
             wake: Kept::new(wake)?,
             sleeps_until: None,
             admits_later: false,
         })
-    }
-
-    /// Requests to this process are for who has this number in the folder.
-    pub fn serve(&mut self, owner: u64) {
-        if self.requests.as_ref().is_none_or(|(known, _)| *known != owner) {
-            self.requests = Mailbox::new(To::Owner(owner)).ok().map(|mailbox| (owner, mailbox));
-        }
     }
 
     /// Sends a message to another host.
@@ -119,9 +113,9 @@ impl Network {
         self.management.send(&between, message);
     }
 
-    /// Gives a message to another process; whether there is one.
-    pub fn pass_on(&self, to: To, came: &Came, listener: u64) -> bool {
-        self.letters.send(to, &Letter { listener, peer: came.peer, mad: *came.mad })
+    /// Whether this is the number of a connection of this process.
+    pub fn is_own(&self, number: u32) -> bool {
+        self.named.as_ref().is_some_and(|(process, _)| u32::from(*process) == number >> 16)
     }
 
     /// The next thing to be done but packets, which are sent.
@@ -150,11 +144,26 @@ impl Network {
         true
     }
 
-    /// The requests that are kept, to be looked at again. Those that are not kept anew after that are
-    /// forgotten.
-    pub fn held_requests(&mut self) -> Vec<(Came, u64, Address)> {
-        self.held.iter_mut().for_each(|held| held.is_out = true);
-        self.held.iter().map(|held| (held.came.clone(), held.service, held.to)).collect()
+    /// Whether requests are kept.
+    pub fn holds(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// The requests that are kept, to be looked at again: those whose time is over, or where somebody may have
+    /// begun to listen (`may_listen`) all. Those that are not kept anew after that are forgotten.
+    pub fn held_requests(&mut self, may_listen: bool) -> Vec<(Came, u64, Address)> {
+        let now = sys::now();
+        let (mut looked_at, rest) = std::mem::take(&mut self.held)
+            .into_iter()
+            .partition::<Vec<_>, _>(|held| may_listen || now >= held.until);
+        let found = looked_at.iter_mut().map(|held| {
+            held.is_out = true;
+            (held.came.clone(), held.service, held.to)
+        });
+        let found = found.collect();
+        self.held = looked_at;
+        self.held.extend(rest);
+        found
     }
 
     /// Says the last word of each connection. Asks for no memory.
@@ -178,8 +187,7 @@ impl Network {
                 let peer = Peer { address: source.octets(), own: destination.octets(), interface };
                 all.push(Came { peer, mad: Box::new(*mad), listener: 0, is_passed_on: false });
             });
-        let mailboxes = [Some(&self.letters), self.requests.as_ref().map(|(_, mailbox)| mailbox)];
-        for mailbox in mailboxes.into_iter().flatten() {
+        if let Some((_, mailbox)) = &self.named {
             for Letter { listener, peer, mad } in mailbox.receive(AT_ONCE) {
                 all.push(Came { peer, mad: Box::new(mad), listener, is_passed_on: true });
             }
@@ -190,7 +198,7 @@ impl Network {
     /// What the thread waits for from now on.
     pub fn waits(&mut self, takes_from_port: bool, more: bool) -> Waits {
         let [common, door] = self.management.descriptors();
-        let requests = self.requests.as_ref().map_or(-1, |(_, mailbox)| mailbox.fd());
+        let letters = self.named.as_ref().map_or(-1, |(_, mailbox)| mailbox.fd());
         let common = if takes_from_port { common } else { -1 };
         self.held.retain(|held| !held.is_out);
         let soon = (!self.held.is_empty()).then(|| sys::now() + LISTENS_SOON);
@@ -199,7 +207,7 @@ impl Network {
         let door = if self.admits_later { -1 } else { door };
         let due = self.exchanges.next_due().into_iter().chain(soon).chain(admits).min();
         self.sleeps_until = if more { Some(Duration::ZERO) } else { due };
-        let fds = [common, door, self.letters.fd(), requests, self.wake.as_raw_fd()];
+        let fds = [common, door, letters, self.wake.as_raw_fd()];
         Waits { fds, until: self.sleeps_until }
     }
 
@@ -216,21 +224,6 @@ impl Network {
             self.look_again();
         }
     }
-}
-
-/// Upper bits of numbers that no other process of this user has, and the mailbox for them.
-fn named() -> Result<(u16, Mailbox), i32> {
-    for _ in 0..ATTEMPTS {
-        let bits = sys::random() as u16;
-        if bits == 0 {
-            continue;
-        }
-        match Mailbox::new(To::Connections(bits)) {
-            Err(libc::EADDRINUSE) => {}
-            made => return made.map(|mailbox| (bits, mailbox)),
-        }
-    }
-    Err(libc::EADDRINUSE)
 }
 
 /// Sleeps as the thread does.

@@ -6,6 +6,8 @@
 //! | `cm-`, two numbers | the folder of a network namespace ([`namespace`]) |
 //! | `o`, process | there: a process, with the addresses that it has ([`owner`]); `n` until it is complete |
 //! | `l`, process, `-`, number | there: the socket where an id listens |
+//! | `m`, process | there: the socket where a process gets messages that others took from the network |
+//! | `c`, 16 bits | there: a link to the number of the process whose connections have these upper bits |
 //! | `p`, port space, `-`, port | there: the folder of a port, as long as somebody has it ([`port`]) |
 //! | process, `-`, number | there: what an id of the process has, as the target of a symbolic link |
 //!
@@ -19,7 +21,7 @@
 //!
 //! Who is stopped in between has the port already, as far as others see. All numbers in names are random and
 //! used once, so what a dead process left is removed by whoever meets it, without a question: the name means
-//! nothing else later.
+//! nothing else later. Of the 16 bits that is so nearly always.
 //!
 //! What stands there is checked where it is read: others of the folder's group may have written it. Nothing is
 //! opened for writing, changed or given other rights by its name.
@@ -37,6 +39,7 @@ use namespace::{Namespace, socket_name, with_socket_name};
 use owner::Own;
 use port::{Port, Record};
 
+pub mod letters;
 mod namespace;
 mod owner;
 mod port;
@@ -54,6 +57,9 @@ pub struct Registry {
     owner: Own,
     /// The own records by the ids' numbers.
     own: HashMap<u32, Held>,
+    /// The upper bits of the numbers of this process's connections; 0 where it has no mailbox.
+    connections: u16,
+    newcomer: Option<search::Newcomer>,
 }
 
 /// What an id has.
@@ -74,7 +80,14 @@ impl Registry {
             let folder = main.folder(&namespace.name()).map_err(|why| why.errno())?;
             let folder = folder.out_of_the_way(shim::floor());
             match Own::new(&folder) {
-                Ok(owner) => Ok(Some(Registry { namespace, folder, owner, own: HashMap::new() })),
+                Ok(owner) => Ok(Some(Registry {
+                    namespace,
+                    folder,
+                    owner,
+                    own: HashMap::new(),
+                    connections: 0,
+                    newcomer: None,
+                })),
                 // Whoever leaves a namespace last removes its folder.
                 Err(libc::ENOENT) => Ok(None),
                 Err(errno) => Err(errno),
@@ -209,6 +222,16 @@ impl Registry {
         Ok(())
     }
 
+    /// Nobody waits any more for what this process may be about to do.
+    pub fn stay(&mut self) {
+        self.owner.set_at_work(true);
+    }
+
+    /// How the folder is, as a number ([`Folder::changed`]): who begins to listen or comes changes it.
+    pub fn changed(&self) -> Option<u64> {
+        self.folder.changed()
+    }
+
     /// The number of this process.
     pub fn owner(&self) -> u64 {
         self.owner.number()
@@ -282,6 +305,7 @@ impl Registry {
         for Held { port, record } in self.own.values() {
             record.withdraw(&self.folder, *port);
         }
+        self.remove_mailbox();
         self.owner.remove(&self.folder);
         let _ = self.namespace.with_name(|name| main.remove_folder(name));
     }

@@ -29,6 +29,17 @@ pub fn set(shim: Shim) {
     SHIM.get_or_init(|| shim);
 }
 
+/// Closes a descriptor of this library's own: of a value that goes, or of the parent's in a child of `fork`.
+pub fn close(fd: RawFd) {
+    match SHIM.get() {
+        Some(shim) => (shim.release)(fd),
+        // SAFETY: by what the caller knows nobody uses it after this.
+        None => unsafe {
+            libc::syscall(libc::SYS_close, fd);
+        },
+    }
+}
+
 /// A descriptor of this library's own: for the program its number is not open.
 ///
 /// Closed with the value. In a child of `fork` the shim does that, with the last channel that the child
@@ -87,12 +98,6 @@ impl AsFd for Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        match SHIM.get() {
-            Some(shim) => (shim.release)(self.0),
-            // SAFETY: the descriptor is this value's, and nobody uses it after this.
-            None => unsafe {
-                libc::syscall(libc::SYS_close, self.0);
-            },
-        }
+        close(self.0);
     }
 }

@@ -166,7 +166,7 @@ impl Socket {
 const SO_PEERGROUPS: i32 = 59;
 
 /// The address of a name in the folder, by the folder's descriptor: its path may be longer than an address.
-fn address(folder: &Folder, name: &CStr) -> Result<UnixAddr, i32> {
+pub fn address(folder: &Folder, name: &CStr) -> Result<UnixAddr, i32> {
     let path = format!("/proc/self/fd/{}/{}", folder.descriptor(), name.to_str().map_err(|_| libc::EINVAL)?);
     UnixAddr::new(path.as_str()).map_err(|_| libc::ENAMETOOLONG)
 }

@@ -53,6 +53,11 @@ pub fn random() -> u64 {
     RandomState::new().hash_one(now())
 }
 
+/// The same, twice as long.
+pub fn secret() -> u128 {
+    u128::from(random()) << 64 | u128::from(random())
+}
+
 /// Whether a descriptor is open.
 pub fn is_open(fd: RawFd) -> bool {
     // SAFETY: asks for a flag.

@@ -51,6 +51,8 @@ pub(super) struct Exchange {
     pub is_open: bool,
     /// When nobody asks any more for what was said.
     pub forgotten: Option<Duration>,
+    /// It counts among those that are over.
+    pub is_counted: bool,
     pub asked: Option<Repeated>,
     /// The last word of it, where the process ends now.
     pub farewell: Option<Message>,
@@ -101,6 +103,7 @@ impl Exchange {
             stage: Stage::Asked,
             is_open: true,
             forgotten: None,
+            is_counted: false,
             asked: None,
             farewell: None,
             transaction: mad.transaction,
@@ -120,6 +123,21 @@ impl Exchange {
     /// Whether a request came of which the other side may not know the number here.
     pub fn is_new(&self) -> bool {
         matches!(self.stage, Stage::Asked | Stage::Offers)
+    }
+
+    /// Whether a request was sent, and the answer to it will be heard.
+    pub fn waits_for_answer(&self) -> bool {
+        self.stage == Stage::Asks && self.is_open && !self.is_ud
+    }
+
+    /// Whether the program may think that the queue pair there is connected: nobody has asked for the end.
+    pub fn is_in_use(&self) -> bool {
+        self.is_open && matches!(self.stage, Stage::Offered | Stage::Established)
+    }
+
+    /// Whether the manager has closed the link, and no answer is awaited either.
+    pub fn is_over(&self) -> bool {
+        !self.is_open && self.asked.is_none()
     }
 
     /// Whether the other side has named the number here, and is not over.
@@ -188,10 +206,27 @@ impl Exchange {
         let message = match (self.stage, &self.asked, &self.said) {
             (Stage::Offers, Some(asked), _) => asked.message.clone(),
             (Stage::Asked, ..) if !self.is_ud => self.more_time(OF_REQ),
-            (Stage::Over, _, Some(said)) => said.clone(),
+            (Stage::Over, _, Some(said)) if self.is_rej(said) || self.is_ud => said.clone(),
+            // Of a connection that was, it comes too late. So says the kernel.
+            (Stage::Over, ..) if !self.is_ud => {
+                self.own_message(self.rej(Refused::None, reason::STALE_CONNECTION, None))
+            }
             _ => return,
         };
         self.packet(message, out);
+    }
+
+    /// The queue pair that is offered has another connection still. As with the kernel, the request waits on.
+    pub fn refuse_stale(&self, rep: &Rep, out: &mut VecDeque<Output>) {
+        let body = Body::Rej(Box::new(Rej {
+            local_comm_id: self.own,
+            remote_comm_id: rep.local_comm_id,
+            refused: Refused::Rep,
+            reason: reason::STALE_CONNECTION,
+            ca_guid: None,
+            private_data: [0; 148],
+        }));
+        self.packet(self.own_message(body), out);
     }
 
     /// A message came that names this connection; `bytes` are those of it.
@@ -303,6 +338,10 @@ impl Exchange {
             }
             _ => {}
         }
+    }
+
+    fn is_rej(&self, said: &Message) -> bool {
+        matches!(wire::decode(&said[..]), Ok(Mad { body: Body::Rej(_), .. }))
     }
 
     fn is_drep(&self, said: &Message) -> bool {

@@ -29,7 +29,7 @@ use exchange::{Exchange, Stage};
 
 /// How long what was said last is remembered, for who did not hear it.
 const MEMORY: Duration = Duration::from_secs(32);
-/// Connections that are over and remembered, at most.
+/// Connections that are over and remembered, at most; those whose end nobody has agreed to do not count.
 const MOST_OVER: usize = 4096;
 
 /// Between which addresses packets go.
@@ -151,6 +151,15 @@ pub fn refuse(bytes: &[u8], known: bool) -> Option<Message> {
     Some(wire::encode(&Mad { transaction, body: refusal(&body, why, sidr)? }))
 }
 
+/// The number by which a request names its sender's connection; `None` of any other message.
+pub fn names(bytes: &[u8]) -> Option<u32> {
+    match wire::decode(bytes).ok()?.body {
+        Body::Req(req) => Some(req.local_comm_id),
+        Body::SidrReq(req) => Some(req.request_id),
+        _ => None,
+    }
+}
+
 /// The answer to who wants the end of a connection that nobody has; `None` of any other message.
 pub fn agree(bytes: &[u8]) -> Option<Message> {
     let Mad { transaction, body: Body::Dreq(dreq) } = wire::decode(bytes).ok()? else { return None };
@@ -230,6 +239,10 @@ impl Exchanges {
         }
         exchange.forgotten = Some(now + MEMORY);
         self.put(exchange);
+    }
+
+    /// One of which nothing is awaited any more is remembered, but no more than so many are.
+    fn remember(&mut self, link: Link) {
         self.over.push_back(link);
         while self.over.len() > MOST_OVER
             && let Some(oldest) = self.over.pop_front()
@@ -271,7 +284,15 @@ impl Exchanges {
         match found.and_then(|link| self.take(link)) {
             Some(mut exchange) => {
                 let was_new = exchange.is_new();
-                exchange.arrived(&mad, bytes, now, &mut self.out);
+                match &mad.body {
+                    Body::Rep(rep)
+                        if exchange.waits_for_answer()
+                            && self.end_stale(peer.address, rep.qpn, Exchange::is_in_use) =>
+                    {
+                        exchange.refuse_stale(rep, &mut self.out);
+                    }
+                    _ => exchange.arrived(&mad, bytes, now, &mut self.out),
+                }
                 if was_new && exchange.stage == Stage::Established {
                     self.end_one_before(&exchange);
                 }
@@ -305,11 +326,17 @@ impl Exchanges {
     /// or never said. That a request names it proves nothing, as anybody may have sent that; who has heard the
     /// answer is there.
     fn end_one_before(&mut self, new: &Exchange) {
-        if let Some(&link) = self.queue_pairs.get(&(new.peer.address, new.remote_qpn))
-            && self.all.get(&link).is_some_and(|exchange| exchange.is_open)
-        {
+        self.end_stale(new.peer.address, new.remote_qpn, |known| known.is_open);
+    }
+
+    /// Ends the connection that a queue pair of another host has, if it is such a one; whether it is.
+    fn end_stale(&mut self, address: Gid, qpn: u32, is_such: impl Fn(&Exchange) -> bool) -> bool {
+        let Some(&link) = self.queue_pairs.get(&(address, qpn)) else { return false };
+        let is_stale = self.all.get(&link).is_some_and(is_such);
+        if is_stale {
             self.out.push_back(Output::Ended { link });
         }
+        is_stale
     }
 
     /// Does what is due at this time.
@@ -319,7 +346,11 @@ impl Exchanges {
         {
             let Some(mut exchange) = self.take(link) else { break };
             if exchange.forgotten.is_some_and(|at| at <= now) {
-                self.over.retain(|over| *over != link);
+                // Mostly the oldest.
+                match self.over.front() {
+                    Some(oldest) if *oldest == link => drop(self.over.pop_front()),
+                    _ => self.over.retain(|over| *over != link),
+                }
                 self.forget(&exchange);
                 continue;
             }
@@ -365,7 +396,12 @@ impl Exchanges {
             let has_it = self.queue_pairs.entry((exchange.peer.address, exchange.remote_qpn)).or_insert(link);
             *has_it = link.max(*has_it);
         }
+        let is_over = exchange.is_over() && !exchange.is_counted;
+        exchange.is_counted |= is_over;
         self.all.insert(link, exchange);
+        if is_over {
+            self.remember(link);
+        }
     }
 
     fn forget(&mut self, exchange: &Exchange) {

@@ -336,6 +336,106 @@ fn a_queue_pair_has_one_connection() {
 }
 
 #[test]
+fn an_offer_of_a_queue_pair_with_a_connection_is_refused() {
+    let mut exchanges = established(true);
+    let new = Link(2);
+    exchanges.connect(new, peer(), &req(false, 12), START);
+    all(&mut exchanges);
+    let stale = |local_comm_id, remote_comm_id, refused| {
+        let (reason, ca_guid, private_data) = (reason::STALE_CONNECTION, None, [0; 148]);
+        message(Body::Rej(Box::new(Rej {
+            local_comm_id,
+            remote_comm_id,
+            refused,
+            reason,
+            ca_guid,
+            private_data,
+        })))
+    };
+    // The connection that is there is over; the request waits on.
+    let refused = [Output::Ended { link: LINK }, packet(stale(12, 33, Refused::Rep))];
+    assert_eq!(arrive(&mut exchanges, &rep(33, 12)), refused);
+    exchanges.close(LINK, START);
+    all(&mut exchanges);
+    assert_eq!(wait(&mut exchanges), [packet(req(false, 12))]);
+    // Its sender has no other for that request, as it heard of none.
+    let answer = stale(33, 12, Refused::None);
+    assert_eq!(arrive(&mut exchanges, &answer), [Output::Message { link: new, message: answer.clone() }]);
+    // The same number and address again, for another request, is an offer like any.
+    exchanges.connect(Link(3), peer(), &req(false, 13), START);
+    all(&mut exchanges);
+    let offer = Output::Message { link: Link(3), message: rep(44, 13) };
+    assert_eq!(arrive(&mut exchanges, &rep(44, 13)), [offer]);
+}
+
+#[test]
+fn an_offer_of_a_queue_pair_whose_connection_is_over_is_one_like_any() {
+    for agreed in [false, true] {
+        let mut exchanges = established(true);
+        arrive(&mut exchanges, &dreq(22, 11));
+        if agreed {
+            exchanges.send(LINK, drep(11, 22), START);
+        }
+        // Its id is there still.
+        let new = Link(2);
+        exchanges.connect(new, peer(), &req(false, 12), START);
+        all(&mut exchanges);
+        assert_eq!(
+            arrive(&mut exchanges, &rep(33, 12)),
+            [Output::Message { link: new, message: rep(33, 12) }]
+        );
+    }
+}
+
+#[test]
+fn a_request_that_comes_again_after_the_end_is_stale() {
+    let stale = |exchanges: &mut Exchanges| {
+        let out = arrive(exchanges, &req(true, 22));
+        let [Output::Packet { message, .. }] = &out[..] else { panic!("{out:?}") };
+        let Body::Rej(rej) = decode(&message[..]).unwrap().body else { panic!("{message:?}") };
+        assert_eq!((rej.local_comm_id, rej.remote_comm_id, rej.reason), (11, 22, reason::STALE_CONNECTION));
+        assert_eq!(rej.refused, Refused::None);
+    };
+    // Its sender has ended it.
+    let mut exchanges = established(false);
+    arrive(&mut exchanges, &dreq(22, 11));
+    exchanges.send(LINK, drep(11, 22), START);
+    all(&mut exchanges);
+    stale(&mut exchanges);
+    exchanges.close(LINK, START);
+    stale(&mut exchanges);
+    // Who was asked has.
+    let mut exchanges = established(false);
+    exchanges.send(LINK, dreq(11, 22), START);
+    all(&mut exchanges);
+    arrive(&mut exchanges, &drep(22, 11));
+    exchanges.close(LINK, START);
+    stale(&mut exchanges);
+}
+
+#[test]
+fn an_end_that_nobody_agreed_to_is_not_forgotten_for_others() {
+    let mut exchanges = established(true);
+    exchanges.send(LINK, dreq(11, 22), START);
+    exchanges.close(LINK, START);
+    let most = u32::try_from(MOST_OVER).unwrap();
+    for number in 0..=most {
+        let (link, own) = (Link(2 + u64::from(number)), 100 + number);
+        exchanges.connect(link, peer(), &req(false, own), START);
+        arrive(&mut exchanges, &rej(0, own));
+        exchanges.close(link, START);
+    }
+    all(&mut exchanges);
+    assert_eq!(exchanges.all.len(), 1 + MOST_OVER, "others are");
+    assert!(!exchanges.has(Link(2)));
+    assert_eq!(wait(&mut exchanges), [packet(dreq(11, 22))]);
+    // Once it is over it is one of many.
+    arrive(&mut exchanges, &drep(22, 11));
+    assert_eq!(exchanges.all.len(), MOST_OVER);
+    assert!(exchanges.has(LINK));
+}
+
+#[test]
 fn another_path_is_not_taken() {
     let mut exchanges = established(false);
     let lap = Lap { local_comm_id: 22, remote_comm_id: 11 };

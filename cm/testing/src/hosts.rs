@@ -89,7 +89,7 @@ impl Net {
         let mut net = Net::new(processes, seed);
         net.shared.apart = true;
         for (pid, manager) in net.managers.iter_mut().enumerate() {
-            manager.as_mut().unwrap().name_connections(pid as u16 + 1, seed as u32);
+            manager.as_mut().unwrap().name_connections(pid as u16 + 1, seed.into());
         }
         net.hosts = Some(Hosts::new(processes, seed, cable));
         net

@@ -104,7 +104,7 @@ impl Folder {
 
     /// When a name came or went last, as a number that is not 0; `None` where that is not known, or so short
     /// ago that the next change may have the same time.
-    pub(crate) fn changed(&self) -> Option<u64> {
+    pub fn changed(&self) -> Option<u64> {
         /// The clock of files stands still for up to ten milliseconds.
         const COARSE: u64 = 20_000_000;
         let stat = sys::stat(self.raw()).ok()?;
@@ -152,10 +152,11 @@ impl Folder {
         self.fd.raw()
     }
 
-    /// As [`Folder::raw`], for calls that take no number.
+    /// As [`Folder::descriptor`], for calls that take no number.
     ///
-    /// Errors: `EBADF` when the program closed it.
-    pub(crate) fn fd(&self) -> Result<BorrowedFd<'_>> {
+    /// # Errors
+    /// `EBADF` when the program closed it.
+    pub fn fd(&self) -> Result<BorrowedFd<'_>> {
         Ok(sys::borrowed(self.raw())?)
     }
 

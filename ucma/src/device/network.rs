@@ -1,41 +1,48 @@
 //! The device's part of connections to other hosts: each message to whom it is for.
 
 use std::net::Ipv6Addr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ironverbs_cm::File;
 use ironverbs_cm::address::Address;
 use ironverbs_cm::network::{Addressee, Arrived, Output, addressee, agree, refuse};
 
 use super::{Device, UNTIL_LISTENING};
-use crate::mail::To;
 use crate::net::Sought;
 use crate::network::{Came, Waits};
+use crate::registry::letters::To;
 use crate::sys;
+
+/// Does something for each of several. A panic, which was reported when it happened, fails this one alone:
+/// whatever a host sends ends no other's connections.
+fn each<S, T>(state: &mut S, all: Vec<T>, mut act: impl FnMut(&mut S, T)) {
+    for one in all {
+        let _failed = catch_unwind(AssertUnwindSafe(|| act(state, one)));
+    }
+}
 
 impl Device {
     /// Takes what has come from other hosts, and does what is due: what to wait for then. `None` where the
     /// process is not on the network.
     pub fn look_at_network(&mut self) -> Option<Waits> {
-        // Who has nothing to do with connections leaves those that come to others.
-        let is_at_work = |device: &Device| {
-            let network = device.net.network.as_ref();
-            !device.net.channels.is_empty() || network.is_some_and(|network| !network.exchanges.is_empty())
-        };
-        let takes = is_at_work(self);
+        let takes = self.net.takes_from_port();
         let (came, more) = self.net.network.as_mut()?.take(takes);
-        for came in came {
-            self.arrived(&came);
-            self.act(None);
-        }
-        for (came, service, to) in self.net.network.as_mut()?.held_requests() {
-            self.requested(&came, service, &to);
-            self.act(None);
-        }
+        each(self, came, |device, came| {
+            device.arrived(&came);
+            device.act(None);
+        });
+        let may_listen = self.net.network.as_ref()?.holds() && self.net.may_listen();
+        let held = self.net.network.as_mut()?.held_requests(may_listen);
+        each(self, held, |device, (came, service, to)| {
+            device.requested(&came, service, &to);
+            device.act(None);
+        });
         if let Some(network) = &mut self.net.network {
             network.exchanges.expire(sys::now());
         }
         self.act(None);
-        let takes = is_at_work(self);
+        self.net.rest();
+        let takes = self.net.takes_from_port();
         Some(self.net.network.as_mut()?.waits(takes, more))
     }
 
@@ -48,12 +55,12 @@ impl Device {
         let Some(network) = &mut self.net.network else { return };
         match addressee(&came.peer, &came.mad[..]) {
             Some(Addressee::Connection(number)) => {
-                let process = (number >> 16) as u16;
-                let is_others = number != 0 && process != network.process && !came.is_passed_on;
+                let is_others = number != 0 && !network.is_own(number) && !came.is_passed_on;
                 if !is_others {
                     network.exchanges.arrived(came.peer, &came.mad[..], sys::now());
-                } else if !network.pass_on(To::Connections(process), came, 0)
+                } else if !self.net.pass_on(To::Connections((number >> 16) as u16), came, 0)
                     && let Some(message) = agree(&came.mad[..])
+                    && let Some(network) = &mut self.net.network
                 {
                     network.send(&came.peer, &message);
                 }
@@ -76,16 +83,19 @@ impl Device {
             0 => self.net.seek(service, to),
             name => self.net.listener(name).map_or(Sought::Unclear, Sought::Here),
         };
+        match sought {
+            Sought::Here(listener) => return self.take_request(came, listener),
+            Sought::There(owner, name) if self.net.pass_on(To::Owner(owner), came, name) => return,
+            _ => {}
+        }
         let Some(network) = &mut self.net.network else { return };
         let refusal = match sought {
-            Sought::Here(listener) => return self.take_request(came, listener),
-            Sought::There(owner, name) if network.pass_on(To::Owner(owner), came, name) => return,
             Sought::Nobody(known) => refuse(&came.mad[..], known),
             // Who is there may be about to hear of requests, too.
             Sought::Soon | Sought::There(..) if network.hold(came, service, to, UNTIL_LISTENING) => return,
             Sought::Soon | Sought::There(..) => refuse(&came.mad[..], false),
             // It comes again.
-            Sought::Unclear => return,
+            Sought::Unclear | Sought::Here(_) => return,
         };
         if let Some(message) = refusal {
             network.send(&came.peer, &message);
@@ -135,5 +145,20 @@ impl Device {
             self.wake(file);
             self.show(file);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::each;
+
+    #[test]
+    fn a_panic_fails_one_alone() {
+        let mut done = Vec::new();
+        each(&mut done, vec![1, 2, 3], |done, number| {
+            assert_ne!(number, 2);
+            done.push(number);
+        });
+        assert_eq!(done, [1, 3]);
     }
 }

@@ -1,18 +1,24 @@
 //! Which addresses are on other hosts, and whom a request from there is for.
 
 use std::net::Ipv6Addr;
+use std::time::Duration;
 
 use ironverbs_cm::Link;
 use ironverbs_cm::address::{Address, Gid, IbAddress};
-use ironverbs_cm::network::{Output, Peer};
+use ironverbs_cm::network::{Output, Peer, names};
 use ironverbs_cm::world::{Message, NoRoute, Route};
 use ironverbs_os::thread;
-use softrdma::device::Settings;
+use softrdma::device::{Management, Settings};
 
 use super::{HOPS, Net, address_of};
-use crate::network::Network;
+use crate::mail::Letter;
+use crate::network::{Came, Network};
+use crate::registry::letters::To;
 use crate::registry::search::Search;
 use crate::{entry, route, soft, sys};
+
+/// When the port is asked for again that was not to be had.
+const WITHOUT_NETWORK: Duration = Duration::from_secs(10);
 
 /// Who listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,29 +36,96 @@ pub enum Sought {
 }
 
 impl Net {
-    /// The way to other hosts, opened where the environment asks for it.
-    fn network(&mut self) -> Option<&mut Network> {
-        if self.network.is_none() && Settings::asks_for_network() {
-            // Why not, the device says where the program opens it.
-            let network = Network::open().ok()?;
-            // Without a thread nothing that is lost comes again, and nobody hears what comes.
-            thread::start(c"ironverbs-cm", entry::look_at_network).ok()?;
-            self.name = Some((network.process, sys::random() as u32));
+    /// Whether the way to other hosts is to be [opened](Self::open_network).
+    pub fn wants_network(&self) -> bool {
+        self.network.is_none()
+            && Settings::asks_for_network()
+            && self.no_network_until.is_none_or(|until| until <= sys::now())
+    }
+
+    /// Begins to hear of other hosts, where the port is to be had. Why not, the device says where the program
+    /// opens it.
+    pub fn open_network(&mut self, port: Option<Management>) {
+        if self.network.is_some() {
+            return;
+        }
+        self.no_network_until = Some(sys::now() + WITHOUT_NETWORK);
+        let Some(Ok(network)) = port.map(Network::new) else { return };
+        // Without a thread nothing that is lost comes again, and nobody hears what comes.
+        if thread::start(c"ironverbs-cm", entry::look_at_network).is_ok() {
             self.network = Some(network);
+        }
+    }
+
+    /// The way to other hosts, where there is one. This process has upper bits for the numbers of its
+    /// connections then, by which other processes find it.
+    fn network(&mut self) -> Option<&mut Network> {
+        let is_named = self.network.as_ref()?.named.is_some();
+        if !is_named {
+            let (_, registry) = self.meeting().ok()?;
+            let named = registry.open_mailbox().ok()?;
+            self.name = Some((named.0, sys::secret()));
+            if let Some(network) = &mut self.network {
+                network.named = Some(named);
+                network.look_again();
+            }
         }
         self.network.as_mut()
     }
 
+    /// The program resolves an address: connections have numbers by which answers find this process from before
+    /// there is one to another host.
+    pub(super) fn name_network(&mut self) {
+        let _way = self.network();
+    }
+
+    /// Gives a message that was taken from the network to another process; whether there is one.
+    pub fn pass_on(&mut self, to: To, came: &Came, listener: u64) -> bool {
+        if self.meeting().is_err() {
+            return false;
+        }
+        let (Some((_, registry)), Some(network)) = (&self.meeting, &self.network) else { return false };
+        let Some((_, mailbox)) = &network.named else { return false };
+        registry.send(mailbox, to, &Letter { listener, peer: came.peer, mad: *came.mad })
+    }
+
+    /// Whether the process has connections to other hosts, though they be over.
+    fn has_network_connections(&self) -> bool {
+        self.network.as_ref().is_some_and(|network| !network.exchanges.is_empty())
+    }
+
+    /// Whether the folder is still needed where there is no channel any more: who asks for what was said last
+    /// may be heard by any process.
+    pub(super) fn stays(&mut self) -> bool {
+        let stays = self.has_network_connections();
+        if stays && let Some((_, registry)) = &mut self.meeting {
+            registry.stay();
+        }
+        stays
+    }
+
+    /// Whether this process takes messages from the port: who has nothing to do with connections leaves those
+    /// that come to others.
+    pub fn takes_from_port(&self) -> bool {
+        self.meeting.is_some() && (!self.channels.is_empty() || self.has_network_connections())
+    }
+
+    /// Whether somebody may have begun to listen since this was asked last.
+    pub fn may_listen(&mut self) -> bool {
+        let Ok((_, registry)) = self.meeting() else { return true };
+        let changed = registry.changed();
+        let before = std::mem::replace(&mut self.looked_at, changed);
+        changed.is_none() || changed != before
+    }
+
     /// How connections are named from now on, said once.
-    pub fn take_name(&mut self) -> Option<(u16, u32)> {
+    pub fn take_name(&mut self) -> Option<(u16, u128)> {
         self.name.take()
     }
 
     /// Requests to listeners of this process come from other hosts, too.
     pub(super) fn serve_network(&mut self) {
-        let Some(owner) = self.meeting.as_ref().map(|(_, registry)| registry.owner()) else { return };
         if let Some(network) = self.network() {
-            network.serve(owner);
             network.look_again();
         }
     }
@@ -98,6 +171,10 @@ impl Net {
     ) -> Option<bool> {
         let peer = self.peer(from, to)?;
         let Some(network) = self.network() else { return Some(false) };
+        // One from before this process could be found by it: no answer would come.
+        if !names(&message[..]).is_some_and(|number| network.is_own(number)) {
+            return Some(false);
+        }
         network.exchanges.connect(link, peer, message, sys::now());
         Some(true)
     }
@@ -134,11 +211,11 @@ impl Net {
     /// Who listens at an address, for a request from another host.
     pub fn seek(&mut self, service: u64, to: &Address) -> Sought {
         self.gids().refresh();
-        // Who has no channel any more does not know the folder.
-        if self.channels.is_empty() || self.meeting().is_err() {
+        // Who has left the folder does not know.
+        if self.meeting.is_none() || self.meeting().is_err() {
             return Sought::Unclear;
         }
-        let (Some((_, registry)), Some(table)) = (&self.meeting, &self.table) else {
+        let (Some((_, registry)), Some(table)) = (&mut self.meeting, &self.table) else {
             return Sought::Unclear;
         };
         let near = |own: &Address| table.on_one_interface(own, to);

@@ -63,6 +63,10 @@ pub enum Name {
     Unborn(u64),
     /// A socket of this process.
     Socket(u64),
+    /// The mailbox of this process.
+    Mailbox(u64),
+    /// What leads to the process whose connections have numbers with these upper bits.
+    Connections(u16),
     /// The folder of a port.
     Port(Port),
 }
@@ -103,6 +107,23 @@ pub fn with_socket_name<R>(owner: u64, socket: u64, act: impl FnOnce(&CStr) -> R
     with_text(format_args!("l{owner:016x}-{socket:016x}"), act)
 }
 
+/// Does something with the name of a process's mailbox.
+pub fn with_mailbox_name<R>(owner: u64, act: impl FnOnce(&CStr) -> R) -> R {
+    with_text(format_args!("m{owner:016x}"), act)
+}
+
+/// Does something with the name of the upper bits of numbers that a process's connections have.
+pub fn with_connections_name<R>(bits: u16, act: impl FnOnce(&CStr) -> R) -> R {
+    with_text(format_args!("c{bits:04x}"), act)
+}
+
+/// The process to which such a name leads.
+pub fn owner_of_connections(folder: &Folder, bits: u16) -> Option<u64> {
+    let target = with_connections_name(bits, |name| folder.read_link(name)).ok()?;
+    let target = target.to_str().filter(|target| target.len() == 16)?;
+    u64::from_str_radix(target, 16).ok()
+}
+
 /// What a name means; `None` of one that this library does not make.
 pub fn parse(name: &CStr) -> Option<Name> {
     let text = name.to_str().ok()?;
@@ -113,6 +134,11 @@ pub fn parse(name: &CStr) -> Option<Name> {
         ("l", rest) => {
             let (owner, socket) = rest.split_once('-')?;
             (Name::Socket(number(owner)?), socket_name(number(owner)?, number(socket)?))
+        }
+        ("m", rest) => (Name::Mailbox(number(rest)?), with_mailbox_name(number(rest)?, CStr::to_owned)),
+        ("c", rest) => {
+            let bits = u16::from_str_radix(rest, 16).ok()?;
+            (Name::Connections(bits), with_connections_name(bits, CStr::to_owned))
         }
         ("p", rest) => {
             let port = Port::of_text(rest)?;
@@ -149,8 +175,13 @@ pub fn sweep(folder: &Folder) {
                 }
                 port.remove_unused(folder);
             }
-            Some(Name::Socket(owner)) if dead.contains(&owner) => {
+            Some(Name::Socket(owner) | Name::Mailbox(owner)) if dead.contains(&owner) => {
                 let _ = folder.remove(name);
+            }
+            Some(Name::Connections(bits)) => {
+                if owner_of_connections(folder, bits).is_none_or(|owner| !lives(owner)) {
+                    let _ = folder.remove(name);
+                }
             }
             // One that lives and has no lock yet begins once more.
             Some(Name::Unborn(_)) if !owner::holds(folder, name) => {
@@ -172,8 +203,8 @@ pub fn sweep(folder: &Folder) {
 
 fn owner_of(name: Name) -> Option<u64> {
     match name {
-        Name::Owner(owner) | Name::Socket(owner) => Some(owner),
-        Name::Port(_) | Name::Unborn(_) => None,
+        Name::Owner(owner) | Name::Socket(owner) | Name::Mailbox(owner) => Some(owner),
+        Name::Port(_) | Name::Unborn(_) | Name::Connections(_) => None,
     }
 }
 
@@ -190,8 +221,20 @@ mod tests {
         assert_eq!(parse(&unborn_name(7)), Some(Name::Unborn(7)));
         assert_eq!(parse(&socket_name(7, 9)), Some(Name::Socket(7)));
         assert_eq!(parse(&port.name()), Some(Name::Port(port)));
-        let foreign =
-            [c"", c"o7", c"o00000000000000zz", c"l0000000000000007", c"p0106", c"p0107-1d2f", c"p0106-1D2F"];
+        assert_eq!(with_mailbox_name(7, parse), Some(Name::Mailbox(7)));
+        assert_eq!(with_connections_name(7, parse), Some(Name::Connections(7)));
+        let foreign = [
+            c"",
+            c"c7",
+            c"c0007-",
+            c"m7",
+            c"o7",
+            c"o00000000000000zz",
+            c"l0000000000000007",
+            c"p0106",
+            c"p0107-1d2f",
+            c"p0106-1D2F",
+        ];
         for name in foreign {
             assert_eq!(parse(name), None, "{name:?}");
         }

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::ffi::CStr;
+use std::time::Duration;
 
 use ironverbs_cm::address::{Address, Gid, PortSpace};
 use ironverbs_cm::ports::{Binding, NoPort};
@@ -11,6 +12,7 @@ use super::Registry;
 use super::namespace::{Name, Namespace, parse, socket_name};
 use super::owner;
 use super::port::{Port, Record};
+use crate::sys;
 
 /// Somebody who listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +45,28 @@ pub enum Search {
     Soon,
     /// Nobody.
     Nobody,
+}
+
+/// Whether there is a newcomer, as it was found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Newcomer {
+    is_there: bool,
+    looked: Duration,
+    /// How the folder was then.
+    changed: Option<u64>,
+}
+
+/// How long it is believed that there is a newcomer, who says in no name that he is none any more.
+const IS_NEW: Duration = Duration::from_millis(5);
+/// How long it is believed that there is none, in a folder that changes.
+const NONE_CAME: Duration = Duration::from_millis(1);
+
+impl Newcomer {
+    fn holds(&self, now: Duration, changed: Option<u64>) -> bool {
+        let age = now.saturating_sub(self.looked);
+        let is_same = changed.is_some() && changed == self.changed;
+        if self.is_there { age < IS_NEW } else { is_same || age < NONE_CAME }
+    }
 }
 
 /// Whom somebody looks for.
@@ -94,15 +118,27 @@ impl Registry {
     /// # Errors
     /// Those of [`Registry::find`].
     pub fn find_for_others(
-        &self,
+        &mut self,
         service: u64,
         to: &Address,
         near: &dyn Fn(&Address) -> bool,
     ) -> Result<Search, NoPort> {
         let wanted = Wanted { service, to, near, asks: None };
         let best = self.best(self.namespace, &self.folder, wanted, false)?;
-        let soon = best == Search::Nobody && has_newcomer(&self.folder, None);
+        let soon = best == Search::Nobody && self.has_newcomer();
         Ok(if soon { Search::Soon } else { best })
+    }
+
+    /// [`has_newcomer`], of whom nobody asks, for requests of which anybody can send many: looked at again once
+    /// the folder has changed or some time is over, since all processes are looked at.
+    fn has_newcomer(&mut self) -> bool {
+        let (now, changed) = (sys::now(), self.folder.changed());
+        if let Some(known) = self.newcomer.filter(|known| known.holds(now, changed)) {
+            return known.is_there;
+        }
+        let is_there = has_newcomer(&self.folder, None);
+        self.newcomer = Some(Newcomer { is_there, looked: now, changed });
+        is_there
     }
 
     /// Does something with the folder and the name of a socket that was found.
@@ -237,5 +273,26 @@ fn rank(binding: &Binding, to: &Address) -> u32 {
         2
     } else {
         1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_found_is_believed_for_a_moment_or_until_the_folder_changes() {
+        let found = |is_there| Newcomer { is_there, looked: Duration::from_secs(9), changed: Some(7) };
+        let after = |milliseconds| Duration::from_secs(9) + Duration::from_millis(milliseconds);
+        // One that is there may be none any more, which changes no name.
+        for changed in [None, Some(7), Some(8)] {
+            assert!(found(true).holds(after(4), changed));
+            assert!(!found(true).holds(after(5), changed));
+        }
+        assert!(found(false).holds(after(1000), Some(7)));
+        for changed in [None, Some(8)] {
+            assert!(found(false).holds(after(0), changed));
+            assert!(!found(false).holds(after(1), changed));
+        }
     }
 }

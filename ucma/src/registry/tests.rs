@@ -7,10 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use ironverbs_cm::address::{Address, PortSpace};
+use ironverbs_cm::network::Peer;
 use ironverbs_cm::ports::{Binding, NoPort};
 use nix::sys::resource::{Resource, setrlimit};
 use softrdma::shm::folder::{Config, Folder};
 
+use crate::mail::Letter;
+use crate::registry::letters::To;
 use crate::registry::port::{Port, Record};
 use crate::registry::search::Search;
 use crate::registry::{Registry, living, room};
@@ -569,4 +572,28 @@ fn fuzz_cm_ports() {
             registry.release(1);
         }
     });
+}
+
+#[test]
+fn a_mailbox_is_found_until_its_process_ends() {
+    let (place, folder) = Place::new();
+    let (mut one, mut two) = (Registry::open(&folder).unwrap(), Registry::open(&folder).unwrap());
+    let (bits, here) = one.open_mailbox().unwrap();
+    let (_, there) = two.open_mailbox().unwrap();
+    let peer = Peer { address: [1; 16], own: [2; 16], interface: 3 };
+    let letter = Letter { listener: 4, peer, mad: [5; 256] };
+    for to in [To::Connections(bits), To::Owner(one.owner())] {
+        assert!(two.send(&there, to, &letter));
+        assert_eq!(here.receive(2), [letter], "{to:?}");
+    }
+    assert!(!two.send(&there, To::Connections(0), &letter));
+    assert!(!two.send(&there, To::Owner(one.owner() ^ 2), &letter));
+    // One that is gone leaves nothing, and one that was killed what the next one removes.
+    two.end(&folder);
+    assert_eq!((place.with("m").len(), place.with("c").len()), (1, 1));
+    drop((here, one));
+    drop((there, two));
+    assert_eq!((place.with("m").len(), place.with("c").len()), (1, 1));
+    let _three = Registry::open(&folder).unwrap();
+    assert_eq!((place.with("m").len(), place.with("c").len()), (0, 0));
 }
