@@ -242,8 +242,9 @@ impl Device {
         }
     }
 
-    /// Sends the acknowledgements that wait, as far as that takes no lock that somebody has.
-    pub(super) fn send_acknowledgements_now(&self) {
+    /// Sends the acknowledgements that wait, as far as that takes no lock that somebody has: for who ends the
+    /// process, also where its threads go on until then, so that this one does not [leave](Device::leave_if).
+    pub fn send_acknowledgements_now(&self) {
         if let Some(net) = self.net.as_ref().filter(|_| self.is_mine()) {
             net.later.send_now();
         }
