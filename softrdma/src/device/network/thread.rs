@@ -103,7 +103,7 @@ pub(super) fn run(device: &Weak<Device>, ends: &AtomicBool) {
         let has_left = !device.is_mine();
         let polling = || Polling {
             looks: net.looks.load(Ordering::Relaxed),
-            polled: net.polled.load(Ordering::Relaxed),
+            polled: net.polls.polled.load(Ordering::Relaxed),
             now: device.now(),
         };
         let let_come = || {
