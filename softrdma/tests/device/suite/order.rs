@@ -280,8 +280,8 @@ pub fn an_answer_comes_behind_the_completion_of_what_it_answers(carrier: Carrier
     }
 }
 
-/// Completions of requests may pass a message that came before them, while nobody polled, and promise nothing to
-/// it; but only those that were there when it was seen.
+/// Completions of requests may pass a message that came before them while nobody polled, as the queues promise
+/// each other nothing; but only those that were there when it was seen.
 pub fn a_message_waits_for_no_completion_that_came_after_it_was_seen(carrier: Carrier) {
     for length in [8, 200, LONG] {
         let (_fabric, _nodes, one, other) = pair(carrier, QpType::Rc);
