@@ -292,27 +292,28 @@ fn lies_harm_nobody() {
         ..ProptestConfig::default()
     });
     let opened = Cell::new(0);
-    runner
-        .run(&content, |(pattern, changes, key, index, identity, near)| {
-            let mut bytes = lies(&honest, &pattern, &changes, near);
-            if identity {
-                bytes[..IDENTITY].copy_from_slice(&honest[..IDENTITY]);
-            }
-            file.write_all_at(&bytes, 0).unwrap();
-            match Peer::open(&stage.folder, 1) {
-                Ok(peer) => {
-                    prop_assert!(identity);
-                    opened.set(opened.get() + 1);
-                    visit(&stage, peer, if near { key & 0xfff } else { key }, index);
+    // A burst gives up where a lie keeps a lock longer than a moment, which a busy machine makes of any: then
+    // others follow, until enough have done what they are for.
+    while opened.get() <= 40 || stage.in_bursts.get() <= 20 {
+        let lied =
+            |(pattern, changes, key, index, identity, near): (Vec<u64>, Vec<_>, u32, u32, bool, bool)| {
+                let mut bytes = lies(&honest, &pattern, &changes, near);
+                if identity {
+                    bytes[..IDENTITY].copy_from_slice(&honest[..IDENTITY]);
                 }
-                Err(_) => prop_assert!(!identity),
-            }
-            Ok(())
-        })
-        .unwrap();
-    assert!(opened.get() > 40);
-    // Otherwise the lies kept all bursts from what they are for.
-    assert!(stage.in_bursts.get() > 20);
+                file.write_all_at(&bytes, 0).unwrap();
+                match Peer::open(&stage.folder, 1) {
+                    Ok(peer) => {
+                        prop_assert!(identity);
+                        opened.set(opened.get() + 1);
+                        visit(&stage, peer, if near { key & 0xfff } else { key }, index);
+                    }
+                    Err(_) => prop_assert!(!identity),
+                }
+                Ok(())
+            };
+        runner.run(&content, lied).unwrap();
+    }
 }
 
 /// A word that a hostile peer may have reason to write.

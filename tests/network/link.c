@@ -2,7 +2,7 @@
  * link.c - a cable between two network namespaces that treats packets of RoCE v2 badly.
  *
  *   link INTERFACE PID PID [--lose N] [--double N] [--late N] [--damage N] [--mark N] [--mads N]
- *        [--delay MICROSECONDS] [--stall MILLISECONDS] [--seed N]
+ *        [--delay MICROSECONDS] [--stall MILLISECONDS] [--seed N] [--mirror 1]
  *
  * Makes a tap interface with this name in the network namespaces of both processes, says `ready`, and carries frames from
  * each to the other until SIGTERM. Of 1000 packets to UDP port 4791, so many are lost, come twice (the second time after up to
@@ -11,6 +11,10 @@
  * are lost besides. Other frames are only delayed.
  * After every 30000 frames it stands still for so many milliseconds, as if others had its processor; then it goes on with what
  * came meanwhile. At the end it says how often each has happened, and how many congestion notifications it has carried.
+ *
+ * With --mirror only the first process has an interface, and is its own peer: a packet of RoCE v2 to an address comes back
+ * from that address, with the invariant CRC and the checksum of what it is then. Other frames are lost. What came damaged, or
+ * goes to many, does not come back.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -155,6 +159,87 @@ static void damage(unsigned char *frame, size_t length, size_t udp)
 	frame[udp + 7] = (unsigned char)sum;
 }
 
+static uint32_t crc_of(uint32_t crc, const unsigned char *bytes, size_t length)
+{
+	static uint32_t table[256];
+
+	for (uint32_t i = 0; !table[1] && i < 256; i++) {
+		/* The last entries first: that of 1 is the sign that all are there. */
+		uint32_t at = 255 - i, value = at;
+
+		for (int bit = 0; bit < 8; bit++)
+			value = value >> 1 ^ (value & 1 ? 0xedb88320 : 0);
+		table[at] = value;
+	}
+	for (size_t i = 0; i < length; i++)
+		crc = table[(crc ^ bytes[i]) & 0xff] ^ crc >> 8;
+	return crc;
+}
+
+/* The invariant CRC of a packet (InfiniBand annex A17): of what routers change there are ones. */
+static uint32_t invariant_crc(const unsigned char *frame, size_t length, size_t udp)
+{
+	unsigned char head[8 + 60 + 8 + 12];
+	size_t size = udp - 14 + 8 + 12;
+	unsigned char *ip = head + 8, *bth = head + 8 + size - 12;
+
+	memset(head, 0xff, 8);
+	memcpy(ip, frame + 14, size);
+	if (ip[0] >> 4 == 4) {
+		ip[1] = ip[8] = ip[10] = ip[11] = 0xff;
+	} else {
+		ip[0] |= 0x0f;
+		ip[1] = ip[2] = ip[3] = ip[7] = 0xff;
+	}
+	bth[-2] = bth[-1] = bth[4] = 0xff;
+	return ~crc_of(crc_of(0xffffffff, head, 8 + size), frame + udp + 20, length - udp - 20 - 4);
+}
+
+static void swap(unsigned char *a, unsigned char *b, size_t length)
+{
+	for (size_t i = 0; i < length; i++) {
+		unsigned char byte = a[i];
+
+		a[i] = b[i];
+		b[i] = byte;
+	}
+}
+
+/* Makes a packet that goes to a peer one that comes from it; false for what has none. */
+static bool mirror(unsigned char *frame, size_t length, size_t udp)
+{
+	bool is_v4 = frame[14] >> 4 == 4;
+	size_t size = is_v4 ? 4 : 16, from = 14 + (is_v4 ? 12 : 8), word = length - 4;
+	unsigned sum;
+	uint32_t crc;
+
+	if (length < udp + 8 + 12 + 4 || length - udp != number(frame + udp + 4) || udp > 14 + 60 || (frame[0] & 1))
+		return false;
+	crc = invariant_crc(frame, length, udp);
+	if (memcmp(frame + word, &crc, 4))
+		return false;
+	swap(frame, frame + 6, 6);
+	swap(frame + from, frame + from + size, size);
+	crc = invariant_crc(frame, length, udp);
+	/* The words of the checksum are those of the UDP header on. */
+	sum = ~number(frame + udp + 6) & 0xffff;
+	word -= (word - udp) % 2;
+	for (size_t at = word; at < length; at += 2)
+		sum += ~(at + 1 < length ? number(frame + at) : (unsigned)frame[at] << 8) & 0xffff;
+	memcpy(frame + length - 4, &crc, 4);
+	for (size_t at = word; at < length; at += 2)
+		sum += at + 1 < length ? number(frame + at) : (unsigned)frame[at] << 8;
+	while (sum >> 16)
+		sum = (sum & 0xffff) + (sum >> 16);
+	sum = ~sum & 0xffff;
+	sum = sum ? sum : 0xffff;
+	if (number(frame + udp + 6)) {
+		frame[udp + 6] = (unsigned char)(sum >> 8);
+		frame[udp + 7] = (unsigned char)sum;
+	}
+	return true;
+}
+
 /* One under way: it comes when its time has, and so many others have passed it or it is idle. */
 static struct held {
 	unsigned char *bytes;
@@ -221,8 +306,9 @@ static int wait_ms(uint64_t now)
 
 int main(int argc, char **argv)
 {
-	static const char *const names[] = {"--lose", "--double", "--late", "--damage", "--mark", "--mads", "--stall", "--delay", "--seed"};
-	enum { LOSE, DOUBLE, LATE, DAMAGE, MARK, MADS, STALL, DELAY, SEED, OPTIONS };
+	static const char *const names[] = {"--lose", "--double", "--late", "--damage", "--mark", "--mads", "--stall",
+					    "--delay", "--seed", "--mirror"};
+	enum { LOSE, DOUBLE, LATE, DAMAGE, MARK, MADS, STALL, DELAY, SEED, MIRROR, OPTIONS };
 	unsigned long options[OPTIONS] = {[SEED] = 1}, happened[STALL + 1] = {0}, carried = 0, notified = 0;
 	static unsigned char frame[ROOM];
 	struct pollfd fds[2];
@@ -245,7 +331,8 @@ int main(int argc, char **argv)
 	}
 	state = options[SEED];
 	sigaction(SIGTERM, &(struct sigaction){.sa_handler = end}, NULL);
-	for (int i = 0; i < 2; i++) {
+	taps[1] = fds[1].fd = -1;
+	for (int i = 0; i < (options[MIRROR] ? 1 : 2); i++) {
 		taps[i] = tap(argv[2 + i], argv[1]);
 		fds[i] = (struct pollfd){.fd = taps[i], .events = POLLIN};
 	}
@@ -262,7 +349,8 @@ int main(int argc, char **argv)
 		if (poll(fds, 2, wait_ms(now)) < 0 && errno != EINTR)
 			die("poll");
 		now = now_ns();
-		for (int side = 0; side < 2; side++) {
+		for (int side = 0; side < 2 && taps[side] >= 0; side++) {
+			int to = options[MIRROR] ? side : !side;
 			ssize_t length;
 
 			/* Few at a time, so that the other direction goes on as well. */
@@ -271,6 +359,8 @@ int main(int argc, char **argv)
 				uint64_t due = now + options[DELAY] * 1000;
 				unsigned fate[4] = {0};
 
+				if (options[MIRROR] && !(udp && mirror(frame, (size_t)length, udp)))
+					continue;
 				carried++;
 				for (int i = LOSE; udp && i <= DAMAGE; i++) {
 					fate[i] = rnd(1000) < options[i];
@@ -286,10 +376,10 @@ int main(int argc, char **argv)
 				if (fate[LOSE])
 					continue;
 				if (fate[DOUBLE])
-					hold(frame, (size_t)length, !side, rnd(APART), due);
+					hold(frame, (size_t)length, to, rnd(APART), due);
 				if (fate[DAMAGE])
 					damage(frame, (size_t)length, udp);
-				hold(frame, (size_t)length, !side, fate[LATE] ? 1 + rnd(APART) : 0, due);
+				hold(frame, (size_t)length, to, fate[LATE] ? 1 + rnd(APART) : 0, due);
 			}
 		}
 	}

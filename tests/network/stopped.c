@@ -12,7 +12,7 @@ static int timeout;
 #include "../soft/load.h"
 
 #define LONG 20  /* 4.3 s, three times: no stop of these rounds is as long */
-#define SHORT 17 /* 0.54 s, three times: a peer that lives must have answered */
+#define SHORT 18 /* 1.07 s, three times: a peer that lives must have answered, however busy the machine */
 
 static void side(int socket, bool asleep)
 {

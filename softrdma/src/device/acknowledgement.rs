@@ -6,8 +6,9 @@
 //! It leaves behind the answer, by the same call and, where packets leave in trains, in one: whoever takes both
 //! at once takes the acknowledgement first, so that there a send has ended when the answer is there.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 
 use super::QueuePair;
 use super::send::SendSide;
@@ -22,9 +23,15 @@ const MOST: usize = 16;
 /// takes to leave does not keep it.
 const SMALL: u64 = 512;
 
+/// So long a process that ends waits for what the thread has in its hands, and how often it looks.
+const PATIENCE: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_micros(50);
+
 /// Queue pairs whose acknowledgements wait.
 #[derive(Debug, Default)]
 pub(super) struct Later {
+    /// How often the thread has begun and ended to take packets and to send what waits: odd while it does.
+    turns: AtomicU64,
     /// The thread comes back in a moment, and looks after them.
     is_looked_after: AtomicBool,
     /// Some wait, or did.
@@ -45,6 +52,25 @@ impl Later {
         self.is_looked_after.store(is_looked_after, Ordering::Relaxed);
         if !is_looked_after {
             self.send_all();
+        }
+    }
+
+    /// The thread begins to take packets and to send what waits, or has ended that.
+    pub(super) fn turn(&self, begins: bool) {
+        let turns = self.turns.load(Ordering::Relaxed);
+        debug_assert_eq!(turns.is_multiple_of(2), begins);
+        self.turns.store(turns + 1, Ordering::Release);
+    }
+
+    /// Waits until the thread has sent what it has in its hands now: what it took from here, and the
+    /// acknowledgements of messages that the program has already. Not for ever: a signal handler may end the
+    /// process, which interrupted what has a lock that the thread waits for.
+    fn await_turn(&self) {
+        let turns = self.turns.load(Ordering::Acquire);
+        let mut left = if turns.is_multiple_of(2) { Duration::ZERO } else { PATIENCE };
+        while !left.is_zero() && self.turns.load(Ordering::Acquire) == turns {
+            std::thread::sleep(LOOK);
+            left = left.saturating_sub(LOOK);
         }
     }
 
@@ -88,8 +114,10 @@ impl Later {
         }
     }
 
-    /// The same where nobody has the locks of it: a signal handler ends the process.
+    /// The same where nobody has the locks of it: a signal handler ends the process. What the thread has in its
+    /// hands has left, too.
     pub(super) fn send_now(&self) {
+        self.await_turn();
         let mut waiting = match self.waiting.try_lock() {
             Ok(waiting) => waiting,
             Err(TryLockError::Poisoned(waiting)) => waiting.into_inner(),

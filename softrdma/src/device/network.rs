@@ -38,10 +38,7 @@ pub(super) struct Net {
     looks: AtomicU64,
     /// What had come at this time of the device's clock was taken.
     taken: AtomicU64,
-    /// When a program that polls looked last, and for how long such have polled: looks that soon follow each
-    /// other count as one. What two write at a time may be lost.
-    looked: AtomicU64,
-    polled: AtomicU64,
+    polls: Polls,
     /// Queue pairs whose acknowledgements wait for the program.
     later: Later,
     pending: Mutex<Pending>,
@@ -64,6 +61,32 @@ struct Pending {
     pause: Pause,
 }
 
+/// For how long programs have polled: looks that soon follow each other count as one. What two write at a time
+/// may be lost.
+#[derive(Debug, Default)]
+struct Polls {
+    /// When one looked last, or had taken what was there.
+    looked: AtomicU64,
+    polled: AtomicU64,
+}
+
+impl Polls {
+    /// A program looked at this time.
+    fn look(&self, now: u64) {
+        self.add(now, now.saturating_sub(self.looked.load(Ordering::Relaxed)).min(SOON));
+    }
+
+    /// It took packets from one time to the other, which is polling, however long it took.
+    fn took(&self, began: u64, now: u64) {
+        self.add(now, now.saturating_sub(began));
+    }
+
+    fn add(&self, now: u64, polled: u64) {
+        self.looked.store(now, Ordering::Relaxed);
+        self.polled.store(self.polled.load(Ordering::Relaxed) + polled, Ordering::Relaxed);
+    }
+}
+
 impl Net {
     /// That of the process with this slot.
     ///
@@ -75,8 +98,7 @@ impl Net {
             network,
             looks: 0.into(),
             taken: 0.into(),
-            looked: 0.into(),
-            polled: 0.into(),
+            polls: Polls::default(),
             connections: 0.into(),
             addresses: Addresses::new().map_err(|_| Missing::NoMemory)?,
             violations: Violations::default(),
@@ -120,13 +142,6 @@ impl Net {
         if pending.all.is_empty() {
             pending.pause.end();
         }
-    }
-
-    /// A program that polls looked at this time.
-    fn note_look(&self, now: u64) {
-        let since = now.saturating_sub(self.looked.load(Ordering::Relaxed));
-        self.looked.store(now, Ordering::Relaxed);
-        self.polled.store(self.polled.load(Ordering::Relaxed) + since.min(SOON), Ordering::Relaxed);
     }
 
     /// Begins to take packets also where nobody polls.
@@ -242,8 +257,9 @@ impl Device {
         }
     }
 
-    /// Sends the acknowledgements that wait, as far as that takes no lock that somebody has.
-    pub(super) fn send_acknowledgements_now(&self) {
+    /// Sends the acknowledgements that wait, as far as that takes no lock that somebody has: for who ends the
+    /// process, also where its threads go on until then, so that this one does not [leave](Device::leave_if).
+    pub fn send_acknowledgements_now(&self) {
         if let Some(net) = self.net.as_ref().filter(|_| self.is_mine()) {
             net.later.send_now();
         }
@@ -260,7 +276,7 @@ impl Device {
             pending.iter().filter_map(Weak::upgrade).for_each(|qp| touched.add(net, qp, later));
         }
         if later.is_some() {
-            net.note_look(began);
+            net.polls.look(began);
         }
         let mut looked = net.network.receive(|arrived| {
             packets += 1;
@@ -286,10 +302,34 @@ impl Device {
             self.finders.note();
         }
         touched.settle(net, later);
+        if later.is_some() && packets > 0 {
+            net.polls.took(began, self.now());
+        }
         if resumes {
             net.end_pause();
         }
         looked.more |= net.resumes.load(Ordering::Relaxed) == 0;
         looked
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_takes_long_messages_polls() {
+        let (polls, mut now) = (Polls::default(), 1_000_000);
+        polls.look(now);
+        for _ in 0..100 {
+            now += 1000;
+            polls.look(now);
+            polls.took(now, now + 20 * SOON);
+            now += 20 * SOON;
+        }
+        assert_eq!(polls.polled.load(Ordering::Relaxed), SOON + now - 1_000_000);
+        // It does something else.
+        polls.look(now + 1_000_000);
+        assert_eq!(polls.polled.load(Ordering::Relaxed), 2 * SOON + now - 1_000_000);
     }
 }

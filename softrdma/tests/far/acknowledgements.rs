@@ -59,6 +59,11 @@ fn one_leaves_though_the_program_does_not_come_back() {
 }
 
 #[test]
+fn one_leaves_before_the_process_ends() {
+    is_acknowledged(|node, _, _| assert!(node.device.leave()));
+}
+
+#[test]
 fn one_leaves_before_its_queue_pair_ends() {
     is_acknowledged(|_, end, _| end.qp.destroy().unwrap());
 }

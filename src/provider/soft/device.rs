@@ -85,6 +85,8 @@ pub extern "C" fn leave() {
         let Some(engine) = engine.map(ManuallyDrop::new).filter(|engine| engine.is_mine()) else {
             return Ok(());
         };
+        // A peer whose message the program has must not wait in vain, whatever the program's threads do.
+        engine.send_acknowledgements_now();
         // Again where one woke just now.
         let at_rest = || others() == Others::AtRest;
         let _ = (0..3).any(|_| others_after_a_moment() != Others::AtRest || engine.leave_if(at_rest));

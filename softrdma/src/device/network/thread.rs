@@ -103,13 +103,14 @@ pub(super) fn run(device: &Weak<Device>, ends: &AtomicBool) {
         let has_left = !device.is_mine();
         let polling = || Polling {
             looks: net.looks.load(Ordering::Relaxed),
-            polled: net.polled.load(Ordering::Relaxed),
+            polled: net.polls.polled.load(Ordering::Relaxed),
             now: device.now(),
         };
         let let_come = || {
             wait(&[], TRY);
         };
         sight.look(polling, let_come);
+        net.later.turn(true);
         net.later.look_after(false);
         let mut more = false;
         if !has_left {
@@ -119,6 +120,7 @@ pub(super) fn run(device: &Weak<Device>, ends: &AtomicBool) {
                 sight.meet();
             }
         }
+        net.later.turn(false);
         let port = net.network.port();
         // Where that cannot be, later.
         let is_open = !is_asked || port.admit();

@@ -19,6 +19,7 @@ super::suite! {
     datagrams_go_to_whom_they_are_for_whatever_ring_was_found,
     an_unreliable_queue_pair_does_not_reach_a_reliable_one_by_a_ring,
     an_answer_comes_behind_the_completion_of_what_it_answers,
+    a_message_waits_for_no_completion_that_came_after_it_was_seen,
     what_fails_comes_behind_what_succeeded_before,
     a_reset_takes_the_completions_of_its_queue_pair_alone,
 }
@@ -275,6 +276,25 @@ pub fn an_answer_comes_behind_the_completion_of_what_it_answers(carrier: Carrier
             other.done(300 + n);
             one.done(n);
             one.done(100 + n);
+        }
+    }
+}
+
+/// Completions of requests may pass a message that came before them while nobody polled, as the queues promise
+/// each other nothing; but only those that were there when it was seen.
+pub fn a_message_waits_for_no_completion_that_came_after_it_was_seen(carrier: Carrier) {
+    for length in [8, 200, LONG] {
+        let (_fabric, _nodes, one, other) = pair(carrier, QpType::Rc);
+        (0..16).for_each(|n| other.receive(n, LONG, 8));
+        one.receive(100, 0, length);
+        other.send(20, 0, length);
+        other.done(20);
+        (0..4).for_each(|n| one.send(n, LONG, 8));
+        let mut passed = 0;
+        while one.poll().wr_id != 100 {
+            passed += 1;
+            assert!(passed <= 4, "{length} bytes");
+            one.send(50 + passed, LONG, 8);
         }
     }
 }
