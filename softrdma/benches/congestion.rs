@@ -1,8 +1,8 @@
 //! What the wire's protocol makes of a network that is narrow or loses packets: the requesters and responders
 //! that ship, on a clock of this program's own. The same figures on every machine.
 //!
-//! `congestion [SEED...]`: goodput of one flow where packets are lost at random, and the shares of several flows
-//! that meet at one bottleneck, whose queue drops what it has no room for.
+//! `congestion [SEED...]`: goodput of one flow where packets are lost at random, and the shares of several
+//! flows that meet at one bottleneck, whose queue drops what it has no room for.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -276,7 +276,7 @@ fn main() {
         for seed in &seeds {
             let (sum, least, most, useful) = shares(network, 8, *seed);
             println!(
-                "{} {:5} us  {sum:8.1} MiB/s, least {:+.0} %, most {:+.0} % of the mean, {:3.0} % of the packets useful",
+                "{} {:5} us  {sum:8.1} MiB/s, least {:+.0} %, most {:+.0} % of the mean, {:3.0} % useful",
                 if trains { "trains " } else { "packets" },
                 2 * delay / 1000,
                 100.0 * least,

@@ -3,8 +3,8 @@
 //! A window of packets that are sent and not yet acknowledged, which grows as TCP's does (RFC 5681): by every
 //! packet that is acknowledged until something was lost, then by one packet a round trip. A loss takes three
 //! tenths of it (RFC 9438 §4.6: the shares of flows that meet differ less than where it takes half), a mark of
-//! congestion half, once for all that was lost or marked in one round trip: as long as no packet is acknowledged
-//! that was sent after it.
+//! congestion half, once for all that was lost or marked in one round trip: as long as no packet is
+//! acknowledged that was sent after it.
 
 /// Most packets under way, as soft-RoCE's requester has (`RXE_MAX_UNACKED_PSNS`).
 pub const MOST: u32 = 128;

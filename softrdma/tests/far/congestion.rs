@@ -61,8 +61,8 @@ fn a_mark_is_told_to_the_peer_alone_that_sent_it() {
     });
 }
 
-/// How many packets leave of a long message before one asks for an answer, which are a quarter of those that may
-/// be under way; whether there was a notification among them.
+/// How many packets leave of a long message before one asks for an answer, which are a quarter of those that
+/// may be under way; whether there was a notification among them.
 fn until_asked(peer: &RawPeer, end: &End, wr_id: u64) -> (usize, bool) {
     end.send(wr_id, 0, 40 << 10);
     let (mut count, mut is_told) = (0, false);

@@ -1,5 +1,5 @@
-//! Packets that are lost with nothing behind them, which no gap shows: the peer is asked once, early, whether it
-//! has them (tail loss probe, RFC 8985 §7).
+//! Packets that are lost with nothing behind them, which no gap shows: the peer is asked once, early, whether
+//! it has them (tail loss probe, RFC 8985 §7).
 //!
 //! The question is the oldest packet that is not acknowledged, and behind it the last that was sent, once more,
 //! with a request for an acknowledgement. Whoever has one acknowledges it again, whoever has not takes it, and
