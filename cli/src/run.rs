@@ -57,6 +57,15 @@ pub fn run(places: &Places, run: Run) -> Result<ExitCode> {
     Ok(ExitCode::from(if why.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 }))
 }
 
+/// What puts the library in front of a program, and nothing else.
+pub fn in_front(places: &Places) -> [(&'static str, OsString); 2] {
+    let folder = [places.folder().as_os_str().to_owned()];
+    [
+        ("LD_LIBRARY_PATH", before(&folder, trusted("LD_LIBRARY_PATH"))),
+        ("LD_PRELOAD", with_library(before(&[], trusted("LD_PRELOAD")), &places.library())),
+    ]
+}
+
 /// The value of IRONVERBS_SOFT: what the command asks for, else what is set, else the usual device.
 fn devices(asked: &[String], set: Option<OsString>) -> OsString {
     if !asked.is_empty() {
@@ -93,7 +102,9 @@ fn with_library(mut list: OsString, library: &Path) -> OsString {
         suffix == b".so" || suffix.starts_with(b".so.")
     };
     if !list.as_encoded_bytes().split(|byte| b": ".contains(byte)).any(is_one) {
-        list.push(":");
+        if !list.is_empty() {
+            list.push(":");
+        }
         list.push(library);
     }
     list
@@ -111,6 +122,7 @@ fn view(places: &Places, devices: &OsStr, link_layer: Option<&OsStr>) -> Result<
         .env("IRONVERBS_SOFT", devices)
         .envs(link_layer.map(|layer| (LINK_LAYER, layer)))
         .env_remove("LD_PRELOAD")
+        .env_remove("IRONVERBS_TRACE")
         .stdin(Stdio::null())
         .stderr(Stdio::piped())
         .output()
