@@ -52,9 +52,13 @@ pub fn run(places: &Places, run: Run) -> Result<ExitCode> {
     }
     let program = &run.program[0];
     let why = Command::new(program).args(&run.program[1..]).envs(settings).exec();
+    Ok(not_started(program, &why))
+}
+
+/// Says why a program does not start, and gives the status by which a shell says it.
+pub fn not_started(program: &OsStr, why: &std::io::Error) -> ExitCode {
     eprintln!("ironverbs: {}: {}", program.to_string_lossy(), plain(&why.to_string()));
-    // As a shell says it.
-    Ok(ExitCode::from(if why.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 }))
+    ExitCode::from(if why.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
 }
 
 /// What puts the library in front of a program, and nothing else.

@@ -6,7 +6,7 @@ use super::{entry, fork};
 use crate::abi::driver::{mr_init_mask, mr_type, verbs_mr};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
-use crate::observe::shown::Hex;
+use crate::observe::shown::{Address, Hex};
 use crate::observe::{Call, attributes, call, names};
 use crate::provider::object::Handle;
 use crate::provider::{buffer, context};
@@ -73,22 +73,12 @@ pub(super) unsafe extern "C" fn advise_mr(
     sg_list: *mut ibv_sge,
     num_sges: u32,
 ) -> c_int {
-    entry::value(
-        call!(
-            "ibv_advise_mr",
-            pd,
-            advice,
-            flags,
-            sg_list = attributes::list(sg_list, num_sges as usize),
-            num_sges
-        ),
-        || {
-            // SAFETY: the caller passes a live protection domain, and a list of as many elements as it says.
-            let ((pd, provider), ranges) =
-                unsafe { (context::of(pd)?, entry::array(sg_list, num_sges as usize)) };
-            provider.advise_mr(pd, advice, flags, ranges)
-        },
-    )
+    entry::value(call!("ibv_advise_mr", pd, advice, flags, sg_list = Address(sg_list), num_sges), || {
+        // SAFETY: the caller passes a live protection domain, and a list of as many elements as it says.
+        let ((pd, provider), ranges) =
+            unsafe { (context::of(pd)?, entry::array(sg_list, num_sges as usize)) };
+        provider.advise_mr(pd, advice, flags, ranges)
+    })
 }
 
 /// Fills in what the library knows of a new region.

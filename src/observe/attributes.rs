@@ -1,5 +1,5 @@
-//! How the attribute structs of verbs are shown: by the fields that are set, of those the mask names where there
-//! is one.
+//! How the attribute structs of verbs are shown: by the fields that are set, of those the mask names where
+//! there is one.
 
 use core::ffi::{c_char, c_int};
 use core::fmt::Write;
@@ -342,7 +342,10 @@ structs! {
     ibv_comp_cntr_caps |caps, fields| {
         fields.field("max_value", caps.max_value);
         fields.field("max_counters", caps.max_counters);
-        fields.field("supported_qp_attach_ops", Flags(&names::COMP_CNTR_OPS, caps.supported_qp_attach_ops.into()));
+        fields.field(
+            "supported_qp_attach_ops",
+            Flags(&names::COMP_CNTR_OPS, caps.supported_qp_attach_ops.into()),
+        );
     }
     ibv_qp_attach_comp_cntr_attr |attr, fields| {
         fields.set("comp_mask", attr.comp_mask);

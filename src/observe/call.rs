@@ -29,8 +29,8 @@ pub struct Seen {
     begin: u64,
 }
 
-/// A verb's arguments: `call!("ibv_create_cq", context, cqe)`. An argument stands by its name, with `= expression`
-/// where it is shown otherwise than its type is, and behind `out` where the verb sets it.
+/// A verb's arguments: `call!("ibv_create_cq", context, cqe)`. An argument stands by its name, with
+/// `= expression` where it is shown otherwise than its type is, and behind `out` where the verb sets it.
 macro_rules! call {
     ($name:literal $(, $($arguments:tt)*)?) => {
         $crate::observe::Call {

@@ -34,16 +34,7 @@ impl Text {
     }
 }
 
-/// Which arguments are written now.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// What the program says, before the call.
-    Before,
-    /// What it is told, after a call that succeeded or failed.
-    After { failed: bool },
-}
-
-/// A call's arguments, and what it answered.
+/// A call's arguments, and what it answered. All zeros is a value.
 pub struct Line {
     /// Arguments as they stood before the call, with places for the late ones.
     early: Text,
@@ -51,7 +42,9 @@ pub struct Line {
     late_at: [usize; LATE],
     late: usize,
     next: usize,
-    phase: Phase,
+    /// Whether the call is over, so that what it has set is written, and whether it failed.
+    over: bool,
+    failed: bool,
     /// All arguments.
     whole: Text,
     answer: Text,
@@ -68,13 +61,13 @@ impl Line {
         self.whole.clear();
         self.answer.clear();
         (self.late, self.next, self.first, self.answering) = (0, 0, true, false);
-        self.phase = Phase::Before;
+        (self.over, self.failed) = (false, false);
         show(self);
     }
 
     /// Writes what is known after it.
     pub fn after(&mut self, show: &dyn Fn(&mut Line), failed: bool, answer: &dyn Fn(&mut Line)) {
-        self.phase = Phase::After { failed };
+        (self.over, self.failed) = (true, failed);
         self.next = 0;
         show(self);
         let from = if self.next == 0 { 0 } else { self.late_at[self.next.min(self.late) - 1] };
@@ -107,7 +100,7 @@ impl Line {
     }
 
     fn name(&mut self, name: &str) {
-        if self.phase == Phase::Before {
+        if !self.over {
             if !core::mem::replace(&mut self.first, false) {
                 self.early.push(&[SEPARATOR]);
             }
@@ -119,7 +112,7 @@ impl Line {
     /// An argument that the program sets.
     pub fn argument(&mut self, name: &str, show: impl FnOnce(&mut Line)) {
         self.name(name);
-        if self.phase == Phase::Before {
+        if !self.over {
             show(self);
         }
     }
@@ -127,24 +120,19 @@ impl Line {
     /// An argument that the verb sets, at `address`: what stands there once it succeeded.
     pub fn result(&mut self, name: &str, address: usize, show: impl FnOnce(&mut Line)) {
         self.name(name);
-        match self.phase {
-            Phase::Before => {
-                if self.late < LATE {
-                    self.late_at[self.late] = self.early.length;
-                    self.late += 1;
-                }
+        if !self.over {
+            if self.late < LATE {
+                self.late_at[self.late] = self.early.length;
+                self.late += 1;
             }
-            Phase::After { failed } => {
-                if self.next < self.late {
-                    let from = if self.next == 0 { 0 } else { self.late_at[self.next - 1] };
-                    self.copy_early(from, self.late_at[self.next]);
-                    self.next += 1;
-                    if failed || address == 0 {
-                        self.address(address);
-                    } else {
-                        show(self);
-                    }
-                }
+        } else if self.next < self.late {
+            let from = if self.next == 0 { 0 } else { self.late_at[self.next - 1] };
+            self.copy_early(from, self.late_at[self.next]);
+            self.next += 1;
+            if self.failed || address == 0 {
+                self.address(address);
+            } else {
+                show(self);
             }
         }
     }
@@ -189,10 +177,10 @@ impl Line {
     }
 
     fn bytes(&mut self, bytes: &[u8]) {
-        let text = match (self.answering, self.phase) {
+        let text = match (self.answering, self.over) {
             (true, _) => &mut self.answer,
-            (false, Phase::Before) => &mut self.early,
-            (false, Phase::After { .. }) => &mut self.whole,
+            (false, false) => &mut self.early,
+            (false, true) => &mut self.whole,
         };
         text.push(bytes);
     }
@@ -202,5 +190,51 @@ impl Write for Line {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.bytes(text.as_bytes());
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(failed: bool) -> (String, String) {
+        // SAFETY: all zeros is a value.
+        let mut line: Box<Line> = unsafe { Box::new_zeroed().assume_init() };
+        let show = |line: &mut Line| {
+            line.argument("a", |line| line.put("1"));
+            line.result("b", 0x10, |line| line.put("[2]"));
+            line.argument("c", |line| line.put("3"));
+            line.result("d", 0, |line| line.put("[4]"));
+        };
+        line.before(&show);
+        line.after(&show, failed, &|line| line.put("0"));
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap().replace('\x1f', ", ");
+        (text(line.arguments()), text(line.answer()))
+    }
+
+    #[test]
+    fn what_the_verb_sets_stands_in_its_place() {
+        assert_eq!(shown(false), ("a=1, b=[2], c=3, d=NULL".into(), "0".into()));
+        assert_eq!(shown(true), ("a=1, b=0x10, c=3, d=NULL".into(), "0".into()));
+    }
+
+    #[test]
+    fn what_is_too_long_is_cut() {
+        // SAFETY: all zeros is a value.
+        let mut line: Box<Line> = unsafe { Box::new_zeroed().assume_init() };
+        let show = |line: &mut Line| line.argument("a", |line| (0..SIZE).for_each(|_| line.put("x")));
+        line.before(&show);
+        line.after(&show, false, &|line| line.put("0"));
+        assert!(line.is_cut() && line.arguments().len() == SIZE && line.answer() == b"0");
+    }
+
+    #[test]
+    fn names_of_devices_and_other_text_are_quoted() {
+        // SAFETY: all zeros is a value.
+        let mut line: Box<Line> = unsafe { Box::new_zeroed().assume_init() };
+        let show = |line: &mut Line| line.argument("a", |line| line.foreign(b"x\"\x1b[\xff\0y"));
+        line.before(&show);
+        line.after(&show, false, &|_| {});
+        assert_eq!(line.arguments(), b"a=\"x\\\"\\x1b[\\xff\"");
     }
 }

@@ -10,9 +10,10 @@
 //! | [`data`] | functions in the place of the provider's data calls |
 //! | [`demand`] | a trace that begins while the program runs |
 //!
-//! Nothing is here of what a verb does: the module knows layouts and the system only, and the C entry points use
-//! it. While nothing is observed, a control verb pays for a look at one byte, and a data call for nothing: the
-//! tables that programs call have other functions only in a device that was opened while something is observed.
+//! Nothing is here of what a verb does: the module knows layouts and the system only, and the C entry points
+//! use it. While nothing is observed, a control verb pays for a look at one byte, and a data call for nothing:
+//! the tables that programs call have other functions only in a device that was opened while something is
+//! observed.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_macros))]
 

@@ -106,14 +106,14 @@ pub mod flag {
 
 /// What follows the [`Header`] of a [`kind::TEXT`]: lengths of what comes behind in this order, in bytes.
 ///
-/// In arguments and answer, [`SEPARATOR`] stands between arguments, and [`OBJECT`] before the kind and address of
-/// an object (`cq 55d0c0ffee00`) and [`OBJECT_END`] behind it.
+/// In arguments and answer, [`SEPARATOR`] stands between arguments, and [`OBJECT`] before the kind and address
+/// of an object (`cq 55d0c0ffee00`) and [`OBJECT_END`] behind it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Text {
     /// The verb's name.
     pub name: u16,
-    /// The object that the verb makes an end of, 1 for yes.
+    /// Whether the verb made an end of its first argument, 1 for yes.
     pub ends: u16,
     /// `name=value` of each argument.
     pub arguments: u32,

@@ -19,8 +19,8 @@ fn page(pid: u32) -> Result<File> {
     });
     let path = found.map(|entry| entry.path()).ok_or_else(|| {
         format!(
-            "process {pid} does not wait to be traced: start it with IRONVERBS_TRACE=on-demand, and wait for its \
-             first verb"
+            "process {pid} does not wait to be traced: start it with IRONVERBS_TRACE=on-demand, and wait for \
+             its first verb"
         )
     })?;
     OpenOptions::new().read(true).write(true).open(&path).map_err(|why| format!("process {pid}: {why}"))

@@ -2,7 +2,7 @@
 
 use ironverbs::abi::verbs::*;
 use ironverbs::api::strings::wc_status;
-use ironverbs::observe::data::context::{OPS_WORDS, RECV_WORDS, SEND_WORDS};
+use ironverbs::observe::data::context::{OPS_WORDS, RECV_WORDS, SEND_WORDS, UNSEEN};
 use ironverbs::observe::names::{self, Names};
 use ironverbs::observe::record::data;
 
@@ -12,7 +12,7 @@ use super::event::{Event, Objects, Value};
 const COMPLETION: usize = 6;
 const BEFORE_COMPLETIONS: usize = 3;
 /// What stands before the first request.
-const BEFORE_REQUESTS: usize = 2;
+const BEFORE_REQUESTS: usize = 1;
 /// Of a list no more are kept, however many parts its records have.
 const MOST_WORDS: usize = 1 << 20;
 
@@ -92,10 +92,8 @@ pub fn arguments(call: u16, words: &[u64], objects: &mut Objects, event: &mut Ev
         ],
         data::END_POLL => vec![("cq", Value::Text(objects.name("cq", words.next())))],
         data::POST_SEND => sends(&mut words, objects, event),
-        data::POST_RECV | data::POST_SRQ_RECV | data::POST_WQ_RECV => {
-            receives(call, &mut words, objects, event)
-        }
-        data::POST_SRQ_OPS => operations(&mut words, objects, event),
+        data::POST_RECV | data::POST_SRQ_RECV | data::POST_WQ_RECV => receives(call, &mut words, objects),
+        data::POST_SRQ_OPS => operations(&mut words, objects),
         data::MEMCPY_TO_DM | data::MEMCPY_FROM_DM => vec![
             ("dm", Value::Text(objects.name("dm", words.next()))),
             ("dm_offset", Value::Number(words.next())),
@@ -165,6 +163,16 @@ fn completion(words: &mut Words<'_>) -> Fields {
     fields
 }
 
+/// The scatter/gather elements of a request, or how many it says that it has; and how many bytes they are.
+fn request_elements(words: &mut Words<'_>, count: u64) -> ((&'static str, Value), u64) {
+    if count & u64::from(UNSEEN) != 0 {
+        let asked = (count as u32) << 1;
+        return (("num_sge", Value::Text((asked as i32 >> 1).to_string())), 0);
+    }
+    let (list, bytes) = elements(words, count);
+    (("sg_list", list), bytes)
+}
+
 /// A list of scatter/gather elements, and how many bytes they are.
 fn elements(words: &mut Words<'_>, count: u64) -> (Value, u64) {
     let mut bytes = 0;
@@ -184,22 +192,15 @@ fn elements(words: &mut Words<'_>, count: u64) -> (Value, u64) {
     (Value::List(list), bytes)
 }
 
-/// What a refused post says: the first request that was not posted.
-fn refused(event: &Event, bad: u64) -> Option<(&'static str, Value)> {
-    (event.failed.is_some() && bad != u64::MAX).then(|| ("bad_wr", Value::Text(format!("{{wr_id={bad}}}"))))
-}
-
 fn sends(words: &mut Words<'_>, objects: &mut Objects, event: &mut Event) -> Fields {
-    let (queue, bad) = (words.next(), words.next());
+    let queue = words.next();
     let mut list = Vec::new();
     while words.left() >= SEND_WORDS {
         let (request, bytes) = send(words, high(queue), objects);
         list.push(Value::Struct(request));
         event.bytes += bytes;
     }
-    let mut fields = vec![("qp", hex(low(queue))), ("wr", Value::List(list))];
-    fields.extend(refused(event, bad));
-    fields
+    vec![("qp", hex(low(queue))), ("wr", Value::List(list))]
 }
 
 fn send(words: &mut Words<'_>, qp_type: u64, objects: &mut Objects) -> (Fields, u64) {
@@ -254,31 +255,29 @@ fn send(words: &mut Words<'_>, qp_type: u64, objects: &mut Objects) -> (Fields, 
         fields
             .extend([("hdr_sz", Value::Number(more & 0xffff)), ("mss", Value::Number(more >> 16 & 0xffff))]);
     }
-    let (list, bytes) = elements(words, high(rest));
-    fields.push(("sg_list", list));
+    let (list, bytes) = request_elements(words, high(rest));
+    fields.push(list);
     (fields, bytes)
 }
 
-fn receives(call: u16, words: &mut Words<'_>, objects: &mut Objects, event: &mut Event) -> Fields {
-    let (queue, bad) = (words.next(), words.next());
+fn receives(call: u16, words: &mut Words<'_>, objects: &mut Objects) -> Fields {
+    let queue = words.next();
     let mut list = Vec::new();
     while words.left() >= RECV_WORDS {
         let (wr_id, count) = (words.next(), low(words.next()));
-        let (elements, _) = elements(words, count);
-        list.push(Value::Struct(vec![("wr_id", Value::Number(wr_id)), ("sg_list", elements)]));
+        let (elements, _) = request_elements(words, count);
+        list.push(Value::Struct(vec![("wr_id", Value::Number(wr_id)), elements]));
     }
     let named = match call {
         data::POST_RECV => ("qp", hex(queue)),
         data::POST_SRQ_RECV => ("srq", Value::Text(objects.name("srq", queue))),
         _ => ("wq", Value::Text(objects.name("wq", queue))),
     };
-    let mut fields = vec![named, ("wr", Value::List(list))];
-    fields.extend(refused(event, bad));
-    fields
+    vec![named, ("wr", Value::List(list))]
 }
 
-fn operations(words: &mut Words<'_>, objects: &mut Objects, event: &mut Event) -> Fields {
-    let (queue, bad) = (words.next(), words.next());
+fn operations(words: &mut Words<'_>, objects: &mut Objects) -> Fields {
+    let queue = words.next();
     let mut list = Vec::new();
     while words.left() >= OPS_WORDS {
         let (wr_id, operation, handle) = (words.next(), words.next(), words.next());
@@ -299,9 +298,7 @@ fn operations(words: &mut Words<'_>, objects: &mut Objects, event: &mut Event) -
         }
         list.push(Value::Struct(fields));
     }
-    let mut fields = vec![("srq", Value::Text(objects.name("srq", queue))), ("op", Value::List(list))];
-    fields.extend(refused(event, bad));
-    fields
+    vec![("srq", Value::Text(objects.name("srq", queue))), ("op", Value::List(list))]
 }
 
 /// Calls that build a request: the queue pair, what the program has set for the request, and the arguments.

@@ -2,7 +2,7 @@
 
 use super::event::Event;
 
-/// The classes, and the beginnings of the names that are in them, without `ibv_`. docs and manual page have them.
+/// The classes, and the beginnings of the names that are in them, without `ibv_`. The manual page has them.
 const CLASSES: &[(&str, &[&str])] = &[
     ("create", &["create_", "alloc_", "open_", "reg_", "import_"]),
     ("destroy", &["destroy_", "dealloc_", "close_", "dereg_", "free_", "unimport_"]),

@@ -247,7 +247,10 @@ pub fn run(places: &Places, trace: Trace) -> Result<ExitCode> {
     };
     let mut program = match trace.pid {
         Some(pid) => Program::attached(pid, || attach::begin(pid, folder.path()))?,
-        None => Program::start(places, folder.path(), &trace.program)?,
+        None => match Program::start(places, folder.path(), &trace.program)? {
+            Ok(program) => program,
+            Err(status) => return Ok(status),
+        },
     };
     let mut traced = Traced::new(folder);
     let mut written = Ok(());
@@ -261,10 +264,10 @@ pub fn run(places: &Places, trace: Trace) -> Result<ExitCode> {
                 break;
             }
         };
-        if ended && !any && !traced.has_writers() {
+        if program.is_enough() || ended && !any && !traced.has_writers() {
             break;
         }
-        program.wait(if any { SHORT } else { LONG });
+        std::thread::sleep(if any { SHORT } else { LONG });
     }
     if written.is_ok() {
         written = traced.pass(&mut output, true).map(|_| ()).and_then(|()| output.end());

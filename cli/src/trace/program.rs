@@ -6,12 +6,11 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::time::Duration;
 
+use crate::Result;
 use crate::places::Places;
-use crate::run::in_front;
+use crate::run::{in_front, not_started};
 use crate::waits::Waits;
-use crate::{Result, plain};
 
 /// The program, for the handler of signals.
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
@@ -64,20 +63,24 @@ fn handle_signals() {
 }
 
 impl Program {
-    /// Starts a program, with the library in front of it.
-    pub fn start(places: &Places, folder: &Path, program: &[OsString]) -> Result<Self> {
+    /// Starts a program, with the library in front of it; or what this command ends with where it does not
+    /// start.
+    pub fn start(
+        places: &Places,
+        folder: &Path,
+        program: &[OsString],
+    ) -> Result<std::result::Result<Self, ExitCode>> {
         let (name, arguments) = program.split_first().ok_or("no program")?;
         handle_signals();
         let waits = Waits::begin();
-        let child = Command::new(name)
-            .args(arguments)
-            .envs(in_front(places))
-            .env("IRONVERBS_TRACE", folder)
-            .spawn()
-            .map_err(|why| format!("{}: {}", name.to_string_lossy(), plain(&why.to_string())));
-        let child = child?;
+        let child =
+            Command::new(name).args(arguments).envs(in_front(places)).env("IRONVERBS_TRACE", folder).spawn();
+        let child = match child {
+            Ok(child) => child,
+            Err(why) => return Ok(Err(not_started(name, &why))),
+        };
         PROGRAM.store(i32::try_from(child.id()).unwrap_or(0), Ordering::Relaxed);
-        Ok(Self { kind: Kind::Started(child), status: None, _waits: waits })
+        Ok(Ok(Self { kind: Kind::Started(child), status: None, _waits: waits }))
     }
 
     /// A process that is there already. What ends the command ends the trace alone.
@@ -96,15 +99,13 @@ impl Program {
                 }
                 self.status.is_some()
             }
-            Kind::Attached(pid) => {
-                ENOUGH.load(Ordering::Relaxed) || !fs::exists(format!("/proc/{pid}")).unwrap_or(false)
-            }
+            Kind::Attached(pid) => !fs::exists(format!("/proc/{pid}")).unwrap_or(false),
         }
     }
 
-    /// Whether the trace is to end although processes are there.
-    pub fn wait(&self, time: Duration) {
-        std::thread::sleep(time);
+    /// Whether the trace is to end although the process goes on.
+    pub fn is_enough(&self) -> bool {
+        ENOUGH.load(Ordering::Relaxed)
     }
 
     /// Waits for the program, and gives what this command ends with: its status, or its signal.

@@ -1,5 +1,5 @@
-//! Reading the rings of traced processes. What stands in them is whatever those processes wrote: positions, sizes
-//! and kinds are checked, and a ring that is not what it should be is left, with a word about it.
+//! Reading the rings of traced processes. What stands in them is whatever those processes wrote: positions,
+//! sizes and kinds are checked, and a ring that is not what it should be is left, with a word about it.
 //!
 //! A ring is read by system calls and never mapped, since its file may be shortened at any time.
 

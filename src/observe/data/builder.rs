@@ -43,7 +43,7 @@ macro_rules! builders {
 
         /// What a provider has, where it has it.
         #[derive(Clone, Copy, PartialEq)]
-        #[allow(unpredictable_function_pointer_comparisons, reason = "a table that is there twice does no harm")]
+        #[allow(unpredictable_function_pointer_comparisons, reason = "a table may be there twice")]
         struct Builder {
             $($name: Option<kind::$name>,)+
             wr_complete: Option<Complete>,
@@ -83,7 +83,8 @@ macro_rules! builders {
                 };
                 const COMPLETE: [Complete; MOST] = each_number!(wr_complete);
                 // A program may ask for it again.
-                if COMPLETE.iter().any(|ours| table.wr_complete.is_some_and(|it| *ours as usize == it as usize)) {
+                let is = |ours: &Complete| table.wr_complete.is_some_and(|it| *ours as usize == it as usize);
+                if COMPLETE.iter().any(is) {
                     return;
                 }
                 let Some(number) = BUILDERS.number(table) else { return };
@@ -141,10 +142,12 @@ unsafe fn more(seen: &mut Observed<'_>, call: u16, arguments: &[u64]) {
     let (&[count, list], data::WR_SET_SGE_LIST | data::WR_SET_INLINE_DATA_LIST) = (arguments, call) else {
         return;
     };
+    /// More than any device takes at a time: a list that says so may be shorter.
+    const MOST: u64 = 64;
+    if count > MOST {
+        return seen.cut();
+    }
     for at in 0..count as usize {
-        if !seen.has_room(2) {
-            return seen.cut();
-        }
         // SAFETY: by the contract; both kinds of elements have 16 bytes, the address first.
         let [addr, rest] = unsafe { (list as *const [u64; 2]).add(at).read() };
         seen.word(addr);

@@ -180,10 +180,62 @@ unsafe fn elements(seen: &mut Observed<'_>, list: *const ibv_sge, count: c_int) 
     }
 }
 
-/// How many elements of a request are written, as the request says and has room.
-fn shown_elements(seen: &Observed<'_>, list: *const ibv_sge, count: c_int, head: usize) -> u32 {
+/// How many elements of a request are written: none of one that was refused, whose list may be shorter than it
+/// says. Then the request's own number stands there, with [`UNSEEN`].
+fn shown_elements(
+    seen: &Observed<'_>,
+    list: *const ibv_sge,
+    count: c_int,
+    head: usize,
+    refused: bool,
+) -> u32 {
     let asked = if list.is_null() { 0 } else { u32::try_from(count).unwrap_or(0) };
-    if seen.has_room(head + 2 * asked as usize) { asked } else { 0 }
+    let whole = !refused && (list.is_null() || count >= 0) && seen.has_room(head + 2 * asked as usize);
+    if whole { asked } else { UNSEEN | (count as u32 & !UNSEEN) }
+}
+
+/// In the place of how many elements follow: none, and the rest is what the request says, without its sign.
+pub const UNSEEN: u32 = 1 << 31;
+
+/// What of a list was accepted, by what the provider has answered.
+#[derive(Clone, Copy)]
+enum Posted<T> {
+    /// All of it.
+    Whole,
+    /// What stands before this request.
+    Until(*const T),
+    /// Nobody knows.
+    Unknown,
+}
+
+impl<T> Posted<T> {
+    /// # Safety
+    /// `first` is null or the list, `bad` null or where the provider has written where it failed.
+    unsafe fn of(answer: c_int, first: *const T, bad: *mut *mut T, next: impl Fn(&T) -> *const T) -> Self {
+        if answer == 0 {
+            return Self::Whole;
+        }
+        // SAFETY: by the contract; what the program had there before is compared, and not looked into.
+        let bad = unsafe { bad.as_ref() }.map_or(core::ptr::null(), |bad| bad.cast_const());
+        let mut at = first;
+        // SAFETY: by the contract.
+        while let Some(request) = unsafe { at.as_ref() } {
+            if at == bad {
+                return Self::Until(bad);
+            }
+            at = next(request);
+        }
+        Self::Unknown
+    }
+
+    /// Whether this request was refused, and whether the list was read no further.
+    fn refused(self, request: *const T) -> (bool, bool) {
+        match self {
+            Self::Whole => (false, false),
+            Self::Until(bad) => (request == bad, request == bad),
+            Self::Unknown => (true, false),
+        }
+    }
 }
 
 /// Words of a send request before its elements.
@@ -193,38 +245,35 @@ pub const RECV_WORDS: usize = 2;
 /// Of an operation on tags.
 pub const OPS_WORDS: usize = 6;
 
-/// Of a list of the program's, what was posted before it changed.
+/// Writes the requests of a list.
 ///
 /// # Safety
-/// `wr` is null or a list of requests.
+/// `wr` is null or a list of requests, of which `posted` says what was accepted.
 #[inline(never)]
-unsafe fn send_list(seen: &mut Observed<'_>, qp: *mut ibv_qp, mut wr: *const ibv_send_wr, inv: u16) {
+unsafe fn send_list(
+    seen: &mut Observed<'_>,
+    qp: *mut ibv_qp,
+    mut wr: *const ibv_send_wr,
+    posted: Posted<ibv_send_wr>,
+) {
     // SAFETY: by the contract, and the verb's.
     let (qp_num, qp_type) = unsafe { qp.as_ref() }.map_or((0, 0), |qp| (qp.qp_num, qp.qp_type));
-    let head = |seen: &mut Observed<'_>| {
-        seen.halves(qp_num, qp_type);
-        seen.word(u64::MAX);
-    };
-    head(seen);
+    seen.halves(qp_num, qp_type);
     // SAFETY: by the contract.
     while let Some(request) = unsafe { wr.as_ref() } {
-        let asked = u32::try_from(request.num_sge).unwrap_or(0) as usize;
-        if !seen.has_room(SEND_WORDS + 2 * asked) {
-            seen.part(inv);
-            head(seen);
+        let (refused, last) = posted.refused(wr);
+        if !seen.has_room(SEND_WORDS + 2 * usize::try_from(request.num_sge).unwrap_or(0)) {
+            seen.part(data::POST_SEND);
+            seen.halves(qp_num, qp_type);
         }
-        let elements_shown = shown_elements(seen, request.sg_list, request.num_sge, SEND_WORDS);
-        if elements_shown as usize != asked {
-            seen.cut();
-        }
+        let shown = shown_elements(seen, request.sg_list, request.num_sge, SEND_WORDS, refused);
         seen.word(request.wr_id);
         seen.halves(request.opcode, request.send_flags);
         // SAFETY: every view of the union is 4 plain bytes.
-        seen.halves(unsafe { request.anon1.imm_data }, elements_shown);
-        let binds = request.opcode == IBV_WR_BIND_MW as u32;
+        seen.halves(unsafe { request.anon1.imm_data }, shown);
         // SAFETY: words of unions of plain C data, of which the operation says what they are.
         unsafe {
-            if binds {
+            if request.opcode == IBV_WR_BIND_MW as u32 {
                 let bind = &request.anon2.bind_mw;
                 seen.word(bind.mw as u64);
                 seen.word(bind.rkey.into());
@@ -241,7 +290,10 @@ unsafe fn send_list(seen: &mut Observed<'_>, qp: *mut ibv_qp, mut wr: *const ibv
                 let tso = &request.anon2.tso;
                 seen.word(u64::from(tso.hdr_sz) | u64::from(tso.mss) << 16);
             }
-            elements(seen, request.sg_list, elements_shown as c_int);
+            elements(seen, request.sg_list, if shown & UNSEEN == 0 { shown as c_int } else { 0 });
+        }
+        if last {
+            break;
         }
         wr = request.next;
     }
@@ -250,48 +302,33 @@ unsafe fn send_list(seen: &mut Observed<'_>, qp: *mut ibv_qp, mut wr: *const ibv
 /// As [`send_list`].
 ///
 /// # Safety
-/// `wr` is null or a list of requests.
+/// As for that.
 #[inline(never)]
-unsafe fn recv_list(seen: &mut Observed<'_>, queue: u64, mut wr: *const ibv_recv_wr, call: u16) {
-    let head = |seen: &mut Observed<'_>| {
-        seen.word(queue);
-        seen.word(u64::MAX);
-    };
-    head(seen);
+unsafe fn recv_list(
+    seen: &mut Observed<'_>,
+    queue: u64,
+    mut wr: *const ibv_recv_wr,
+    call: u16,
+    posted: Posted<ibv_recv_wr>,
+) {
+    seen.word(queue);
     // SAFETY: by the contract.
     while let Some(request) = unsafe { wr.as_ref() } {
-        let asked = u32::try_from(request.num_sge).unwrap_or(0) as usize;
-        if !seen.has_room(RECV_WORDS + 2 * asked) {
+        let (refused, last) = posted.refused(wr);
+        if !seen.has_room(RECV_WORDS + 2 * usize::try_from(request.num_sge).unwrap_or(0)) {
             seen.part(call);
-            head(seen);
+            seen.word(queue);
         }
-        let elements_shown = shown_elements(seen, request.sg_list, request.num_sge, RECV_WORDS);
-        if elements_shown as usize != asked {
-            seen.cut();
-        }
+        let shown = shown_elements(seen, request.sg_list, request.num_sge, RECV_WORDS, refused);
         seen.word(request.wr_id);
-        seen.halves(elements_shown, 0);
+        seen.halves(shown, 0);
         // SAFETY: by the contract.
-        unsafe { elements(seen, request.sg_list, elements_shown as c_int) };
+        unsafe { elements(seen, request.sg_list, if shown & UNSEEN == 0 { shown as c_int } else { 0 }) };
+        if last {
+            break;
+        }
         wr = request.next;
     }
-}
-
-/// Ends a post: the request that was refused stands in the second word of its last part.
-unsafe fn posted<T>(
-    mut seen: Observed<'_>,
-    call: u16,
-    answer: c_int,
-    bad: *mut *mut T,
-    id: impl Fn(&T) -> u64,
-) {
-    if answer != 0 {
-        // SAFETY: the provider has written the first request not posted; one that has not leaves what the
-        // program has there, of which the address alone is looked at where it is null.
-        let refused = unsafe { bad.as_ref().and_then(|bad| bad.as_ref()) };
-        seen.change(1, refused.map_or(u64::MAX, id));
-    }
-    seen.end(call, answer.into(), failure(answer));
 }
 
 unsafe extern "C" fn post_send<const N: usize>(
@@ -300,16 +337,41 @@ unsafe extern "C" fn post_send<const N: usize>(
     bad_wr: *mut *mut ibv_send_wr,
 ) -> c_int {
     let provided = original!(CONTEXTS, N, post_send);
-    let Some(mut seen) = begin() else {
-        // SAFETY: handed on to the caller.
-        return unsafe { provided(qp, wr, bad_wr) };
-    };
-    // SAFETY: handed on to the caller. What the program has in `bad_wr` is nothing that may be looked into.
-    unsafe {
-        send_list(&mut seen, qp, wr, data::POST_SEND);
-        let answer = provided(qp, wr, bad_wr);
-        posted(seen, data::POST_SEND, answer, bad_wr, |bad: &ibv_send_wr| bad.wr_id);
-        answer
+    let seen = begin();
+    // SAFETY: handed on to the caller.
+    let answer = unsafe { provided(qp, wr, bad_wr) };
+    if let Some(mut seen) = seen {
+        seen.stop();
+        // SAFETY: the list is the program's until the call returns.
+        unsafe {
+            let posted = Posted::of(answer, wr, bad_wr, |wr: &ibv_send_wr| wr.next);
+            send_list(&mut seen, qp, wr, posted);
+        }
+        seen.end(data::POST_SEND, answer.into(), failure(answer));
+    }
+    answer
+}
+
+/// Ends a post of receives.
+///
+/// # Safety
+/// The arguments and the answer of such a call.
+unsafe fn received(
+    seen: Option<Observed<'_>>,
+    call: u16,
+    queue: u64,
+    wr: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+    answer: c_int,
+) {
+    if let Some(mut seen) = seen {
+        seen.stop();
+        // SAFETY: the list is the program's until the call returns.
+        unsafe {
+            let posted = Posted::of(answer, wr, bad_wr, |wr: &ibv_recv_wr| wr.next);
+            recv_list(&mut seen, queue, wr, call, posted);
+        }
+        seen.end(call, answer.into(), failure(answer));
     }
 }
 
@@ -319,16 +381,12 @@ unsafe extern "C" fn post_recv<const N: usize>(
     bad_wr: *mut *mut ibv_recv_wr,
 ) -> c_int {
     let provided = original!(CONTEXTS, N, post_recv);
-    let Some(mut seen) = begin() else {
-        // SAFETY: handed on to the caller.
-        return unsafe { provided(qp, wr, bad_wr) };
-    };
-    // SAFETY: handed on to the caller.
+    let seen = begin();
+    // SAFETY: handed on to the caller; a live queue pair.
     unsafe {
-        let number = qp.as_ref().map_or(0, |qp| u64::from(qp.qp_num));
-        recv_list(&mut seen, number, wr, data::POST_RECV);
         let answer = provided(qp, wr, bad_wr);
-        posted(seen, data::POST_RECV, answer, bad_wr, |bad: &ibv_recv_wr| bad.wr_id);
+        let number = qp.as_ref().map_or(0, |qp| u64::from(qp.qp_num));
+        received(seen, data::POST_RECV, number, wr, bad_wr, answer);
         answer
     }
 }
@@ -339,15 +397,11 @@ unsafe extern "C" fn post_srq_recv<const N: usize>(
     bad_wr: *mut *mut ibv_recv_wr,
 ) -> c_int {
     let provided = original!(CONTEXTS, N, post_srq_recv);
-    let Some(mut seen) = begin() else {
-        // SAFETY: handed on to the caller.
-        return unsafe { provided(srq, wr, bad_wr) };
-    };
+    let seen = begin();
     // SAFETY: handed on to the caller.
     unsafe {
-        recv_list(&mut seen, srq as u64, wr, data::POST_SRQ_RECV);
         let answer = provided(srq, wr, bad_wr);
-        posted(seen, data::POST_SRQ_RECV, answer, bad_wr, |bad: &ibv_recv_wr| bad.wr_id);
+        received(seen, data::POST_SRQ_RECV, srq as u64, wr, bad_wr, answer);
         answer
     }
 }
@@ -358,15 +412,11 @@ unsafe extern "C" fn post_wq_recv<const N: usize>(
     bad_wr: *mut *mut ibv_recv_wr,
 ) -> c_int {
     let Some(provided) = *WORK_QUEUES.get(N) else { return libc::EOPNOTSUPP };
-    let Some(mut seen) = begin() else {
-        // SAFETY: handed on to the caller.
-        return unsafe { provided(wq, wr, bad_wr) };
-    };
+    let seen = begin();
     // SAFETY: handed on to the caller.
     unsafe {
-        recv_list(&mut seen, wq as u64, wr, data::POST_WQ_RECV);
         let answer = provided(wq, wr, bad_wr);
-        posted(seen, data::POST_WQ_RECV, answer, bad_wr, |bad: &ibv_recv_wr| bad.wr_id);
+        received(seen, data::POST_WQ_RECV, wq as u64, wr, bad_wr, answer);
         answer
     }
 }
@@ -377,37 +427,29 @@ unsafe extern "C" fn observed_srq_ops<const N: usize>(
     bad_op: *mut *mut ibv_ops_wr,
 ) -> c_int {
     let provided = original!(CONTEXTS, N, post_srq_ops);
-    let Some(mut seen) = begin() else {
-        // SAFETY: handed on to the caller.
-        return unsafe { provided(srq, op, bad_op) };
-    };
-    // SAFETY: handed on to the caller; a list of operations.
-    unsafe {
-        let head = |seen: &mut Observed<'_>| {
+    let seen = begin();
+    // SAFETY: handed on to the caller.
+    let answer = unsafe { provided(srq, op, bad_op) };
+    let Some(mut seen) = seen else { return answer };
+    seen.stop();
+    seen.word(srq as u64);
+    let mut next = op.cast_const();
+    // SAFETY: a list of the program's, which is its own until the call returns.
+    while let Some(operation) = unsafe { next.as_ref() } {
+        if !seen.has_room(OPS_WORDS) {
+            seen.part(data::POST_SRQ_OPS);
             seen.word(srq as u64);
-            seen.word(u64::MAX);
-        };
-        head(&mut seen);
-        let mut next = op.cast_const();
-        while let Some(operation) = next.as_ref() {
-            if !seen.has_room(OPS_WORDS) {
-                seen.part(data::POST_SRQ_OPS);
-                head(&mut seen);
-            }
-            seen.word(operation.wr_id);
-            seen.halves(operation.opcode, operation.flags as u32);
-            seen.halves(operation.tm.handle, operation.tm.unexpected_cnt);
-            seen.word(operation.tm.add.recv_wr_id);
-            seen.word(operation.tm.add.tag);
-            seen.word(operation.tm.add.mask);
-            next = operation.next;
         }
-        let answer = provided(srq, op, bad_op);
-        // A device without such operations leaves `bad_op` as the program has it.
-        let known = if answer == libc::EOPNOTSUPP { core::ptr::null_mut() } else { bad_op };
-        posted(seen, data::POST_SRQ_OPS, answer, known, |bad: &ibv_ops_wr| bad.wr_id);
-        answer
+        seen.word(operation.wr_id);
+        seen.halves(operation.opcode, operation.flags as u32);
+        seen.halves(operation.tm.handle, operation.tm.unexpected_cnt);
+        seen.word(operation.tm.add.recv_wr_id);
+        seen.word(operation.tm.add.tag);
+        seen.word(operation.tm.add.mask);
+        next = operation.next;
     }
+    seen.end(data::POST_SRQ_OPS, answer.into(), failure(answer));
+    answer
 }
 
 unsafe extern "C" fn memcpy_to_dm<const N: usize>(

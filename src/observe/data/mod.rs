@@ -74,6 +74,8 @@ pub(crate) struct Observed<'a> {
     /// Words of the record.
     count: usize,
     begin: u64,
+    /// How long the call took, once it is over.
+    nanos: Option<u64>,
     cut: bool,
 }
 
@@ -89,7 +91,7 @@ pub(crate) fn begin<'a>() -> Option<Observed<'a>> {
     if core::mem::replace(&mut thread.within, true) {
         return None;
     }
-    Some(Observed { thread, count: 0, begin: now(), cut: false })
+    Some(Observed { thread, count: 0, begin: now(), nanos: None, cut: false })
 }
 
 impl Observed<'_> {
@@ -120,11 +122,10 @@ impl Observed<'_> {
         self.cut = true;
     }
 
-    /// Changes a word that was written.
-    pub fn change(&mut self, at: usize, word: u64) {
-        if let Some(place) = self.thread.words.get_mut(at) {
-            *place = word;
-        }
+    /// The call is over; what is written from here on takes no time of it.
+    #[inline]
+    pub fn stop(&mut self) {
+        self.nanos = Some(now().saturating_sub(self.begin));
     }
 
     fn flags(&self, failed: bool) -> u32 {
@@ -142,7 +143,7 @@ impl Observed<'_> {
     /// Writes the record. `errno` is as it was.
     #[inline]
     pub fn end(self, call: u16, answer: i64, failed: Option<i32>) {
-        let nanos = now().saturating_sub(self.begin);
+        let nanos = self.nanos.unwrap_or_else(|| now().saturating_sub(self.begin));
         let header = Header {
             call,
             begin: self.begin,
