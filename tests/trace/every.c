@@ -62,6 +62,24 @@ static void shared_domain(struct ibv_context *context, struct ibv_pd *pd)
 	NEED(ibv_destroy_qp(qp) == 0 && ibv_destroy_cq(cq) == 0 && ibv_close_xrcd(xrcd) == 0);
 }
 
+static void atomic_write(struct ibv_context *context, struct ibv_pd *pd)
+{
+	struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
+	struct ibv_qp_init_attr_ex init = {
+		.send_cq = cq, .recv_cq = cq, .cap = { 4, 4, 1, 1, 0 }, .qp_type = IBV_QPT_RC,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, .pd = pd,
+		.send_ops_flags = IBV_QP_EX_WITH_ATOMIC_WRITE,
+	};
+	struct ibv_qp *qp = ibv_create_qp_ex(context, &init);
+	NEED(cq && qp);
+	struct ibv_qp_ex *extended = ibv_qp_to_qp_ex(qp);
+	NEED(extended);
+	ibv_wr_start(extended);
+	ibv_wr_atomic_write(extended, 0x77, 0x1000, memory);
+	ibv_wr_abort(extended);
+	NEED(ibv_destroy_qp(qp) == 0 && ibv_destroy_cq(cq) == 0);
+}
+
 /* What the software device lacks, and must say so. */
 static void lacking(struct ibv_context *context, struct ibv_pd *pd)
 {
@@ -124,6 +142,7 @@ int main(void)
 	NEED(pd);
 	device_memory(context, pd);
 	shared_domain(context, pd);
+	atomic_write(context, pd);
 	lacking(context, pd);
 	static const char *const names[] = {
 		"ibv_import_pd", "ibv_unimport_pd", "ibv_import_mr", "ibv_unimport_mr", "ibv_import_dm", "ibv_unimport_dm",
