@@ -177,7 +177,7 @@ fn any_words_of_any_call_are_shown() {
                 .map(|_| match random() % 4 {
                     0 => u64::MAX,
                     1 => random() % 16,
-                    2 => random() % 16 | (random() % 16) << 32,
+                    2 => (random() % 16) | ((random() % 16) << 32),
                     _ => random() << 20,
                 })
                 .collect();
