@@ -10,6 +10,8 @@ pub const MAGIC: u64 = u64::from_ne_bytes(*b"ivtrace1");
 pub const NAME: &str = "ring-";
 /// The file in the trace's folder that the command holds locked as long as it reads.
 pub const READER: &str = "reader";
+/// A file that is made there where a thread could make no ring.
+pub const LOST: &str = "lost";
 
 /// What a ring begins with.
 #[repr(C)]

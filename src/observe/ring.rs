@@ -17,8 +17,8 @@ use std::time::Duration;
 use ironverbs_os::guard::uncancelled;
 
 use super::record::{
-    DATA, EMPTIES, EMPTY_PLACES, ENDED, Empty, Head, Header, MAGIC, NAME, READER, RING, ROOM, TAKEN, WRITTEN,
-    kind,
+    DATA, EMPTIES, EMPTY_PLACES, ENDED, Empty, Head, Header, LOST, MAGIC, NAME, READER, RING, ROOM, TAKEN,
+    WRITTEN, kind,
 };
 
 /// Rings that this process has made, so that two of one thread's differ.
@@ -74,6 +74,12 @@ impl Ring {
     }
 
     fn over(file: &File) -> io::Result<Self> {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: there is room for the limit. Beyond it, a file that grows ends the process.
+        if unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } != 0 || limit.rlim_cur < RING as u64
+        {
+            return Err(io::Error::from_raw_os_error(libc::EFBIG));
+        }
         // Room that is there now: a page that cannot be had later would end the process.
         // SAFETY: asks for room in a file.
         match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, RING as i64) } {
@@ -190,6 +196,13 @@ impl Ring {
         // SAFETY: the mapping made in `over`; its owner forgets it.
         unsafe { libc::munmap(self.memory.as_ptr().cast(), RING) };
     }
+}
+
+/// Has the command know that a thread's calls are not recorded.
+pub fn say_lost(folder: &OsStr) {
+    let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    let path = Path::new(folder).join(LOST);
+    let _ = OpenOptions::new().write(true).create(true).mode(0o600).custom_flags(flags).open(path);
 }
 
 /// Whether the command that made the folder reads it: it holds a file there locked.

@@ -16,7 +16,7 @@ use ironverbs_os::guard::uncancelled;
 use super::folder;
 use super::line::Line;
 use super::record::{EMPTY_PLACES, Empty, Header, LARGEST, Text, data, flag, kind};
-use super::ring::Ring;
+use super::ring::{Ring, say_lost};
 
 /// Words of a data record behind its header.
 pub const WORDS: usize = (LARGEST - size_of::<Header>()) / 8;
@@ -103,8 +103,10 @@ fn fill(thread: &mut Thread) -> bool {
     if GIVEN_UP.load(Ordering::Relaxed) == process {
         return false;
     }
-    thread.ring = folder().and_then(|folder| Ring::create(folder).ok());
+    let Some(folder) = folder() else { return false };
+    thread.ring = Ring::create(folder).ok();
     if thread.ring.is_none() {
+        say_lost(folder);
         GIVEN_UP.store(process, Ordering::Relaxed);
     }
     thread.ring.is_some()

@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use ironverbs::observe::record::{NAME, READER};
+use ironverbs::observe::record::{LOST, NAME, READER};
 
 /// What all such folders are called before a number.
 const PREFIX: &str = "ironverbs-trace-";
@@ -57,6 +57,11 @@ impl Folder {
     /// Its full path.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether a thread could not write its calls.
+    pub fn has_lost(&self) -> bool {
+        self.path.join(LOST).exists()
     }
 
     /// Takes rings that are new out of the folder, at most so many.

@@ -272,6 +272,9 @@ pub fn run(places: &Places, trace: Trace) -> Result<ExitCode> {
     if written.is_ok() {
         written = traced.pass(&mut output, true).map(|_| ()).and_then(|()| output.end());
     }
+    if traced.folder.has_lost() {
+        eprintln!("ironverbs: a process could make no file for its calls; they are not shown");
+    }
     drop(traced);
     let status = program.end();
     if let Err(why) = written
