@@ -7,6 +7,7 @@
 //! | [`api`] | the C entry points, one file per verbs object |
 //! | [`provider`] | the kinds of devices, a folder each, behind the same traits |
 //! | [`uverbs`] | what the kernel is asked: discovery, device files, commands, event files |
+//! | [`observe`] | what `ironverbs trace` sees of calls, by the C entry points |
 //! | [`errno`] [`log`] [`reserve`] | error numbers; the trace; memory set apart for calls |
 //! | `guard` `environment` | what lies between a C caller and Rust; variables and whether they are believed |
 //!
@@ -21,6 +22,7 @@ mod environment;
 pub mod errno;
 mod guard;
 pub mod log;
+pub mod observe;
 pub mod provider;
 pub mod reserve;
 #[cfg(test)]

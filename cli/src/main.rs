@@ -5,6 +5,7 @@
 //! | [`places`] | where the library lies, and what is preloaded |
 //! | [`library`] | the library itself, opened by its path: what it says is what programs see |
 //! | [`run`] | the environment of a program on the software device |
+//! | [`trace`] | what a program calls |
 //! | [`view`] | the files that a kernel device of that name would have |
 //! | [`way`] | whether others can exchange what a path leads by |
 //! | [`devices`], [`doctor`] | the two reports |
@@ -18,6 +19,7 @@ mod network;
 mod places;
 mod plugins;
 mod run;
+mod trace;
 mod view;
 mod waits;
 mod way;
@@ -62,6 +64,13 @@ enum Command {
     /// This command replaces itself by the program: signals, standard files and exit status are the program's.
     #[command(after_long_help = RUN_HELP, verbatim_doc_comment)]
     Run(Run),
+    /// Shows every verb that a program calls, with arguments and answer, as strace shows system calls
+    ///
+    /// The program gets this library in front of the system's, and the devices that are there; for the software
+    /// device: ironverbs trace ironverbs run PROGRAM. Calls of all its threads and children are shown. Exit
+    /// status and signals are the program's.
+    #[command(after_long_help = TRACE_HELP)]
+    Trace(Trace),
     /// Lists all devices with their ports and GIDs
     Devices,
     /// Says what works on this machine, and how to repair what does not
@@ -129,6 +138,45 @@ struct Run {
     program: Vec<OsString>,
 }
 
+/// How to trace a program.
+#[derive(clap::Args)]
+struct Trace {
+    /// Writes to this file [default: standard error]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    output: Option<PathBuf>,
+    /// Which calls: names and classes with commas between; ! before them for all others
+    #[arg(short = 'e', long, value_name = "FILTER", allow_hyphen_values = true)]
+    filter: Vec<String>,
+    /// Only counts calls, errors and times, and prints a table at the end
+    #[arg(short = 'c', long)]
+    summary: bool,
+    /// Prints each call as a line of JSON
+    #[arg(short, long, conflicts_with = "summary")]
+    json: bool,
+    /// Follows children, which is always so
+    #[arg(short, hide = true)]
+    follow: bool,
+    /// A process that was started with IRONVERBS_TRACE=on-demand
+    #[arg(short, long, value_name = "PID")]
+    pid: Option<u32>,
+    /// The program and its arguments
+    #[arg(required_unless_present = "pid", conflicts_with = "pid", trailing_var_arg = true,
+        allow_hyphen_values = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
+    program: Vec<OsString>,
+}
+
+const TRACE_HELP: &str = "\
+Classes of a filter:
+  create destroy modify query event post poll  by what a verb does
+  data      posting, polling, asking for events
+  control   all others
+  failed    what failed
+
+Examples:
+  ironverbs trace ibv_devinfo
+  ironverbs trace -e '!poll' -o trace.txt ironverbs run ibv_rc_pingpong
+  ironverbs trace -c mpirun -n 2 ./program";
+
 const RUN_HELP: &str = "\
 What is set for the program:
   IRONVERBS_SOFT   the devices' names, unless it is set already
@@ -175,6 +223,7 @@ fn main() -> ExitCode {
     let places = Places::find(cli.libdir);
     let done = match cli.command {
         Command::Run(run) => places.and_then(|places| run::run(&places, run)),
+        Command::Trace(trace) => places.and_then(|places| trace::run(&places, trace)),
         Command::Devices => places.and_then(|places| devices::report(&places)),
         Command::View => places.and_then(|places| view::write(&places)).and_then(|folder| {
             let mut line = folder.into_os_string().into_encoded_bytes();

@@ -52,9 +52,22 @@ pub fn run(places: &Places, run: Run) -> Result<ExitCode> {
     }
     let program = &run.program[0];
     let why = Command::new(program).args(&run.program[1..]).envs(settings).exec();
+    Ok(not_started(program, &why))
+}
+
+/// Says why a program does not start, and gives the status by which a shell says it.
+pub fn not_started(program: &OsStr, why: &std::io::Error) -> ExitCode {
     eprintln!("ironverbs: {}: {}", program.to_string_lossy(), plain(&why.to_string()));
-    // As a shell says it.
-    Ok(ExitCode::from(if why.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 }))
+    ExitCode::from(if why.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
+}
+
+/// What puts the library in front of a program, and nothing else.
+pub fn in_front(places: &Places) -> [(&'static str, OsString); 2] {
+    let folder = [places.folder().as_os_str().to_owned()];
+    [
+        ("LD_LIBRARY_PATH", before(&folder, trusted("LD_LIBRARY_PATH"))),
+        ("LD_PRELOAD", with_library(before(&[], trusted("LD_PRELOAD")), &places.library())),
+    ]
 }
 
 /// The value of IRONVERBS_SOFT: what the command asks for, else what is set, else the usual device.
@@ -93,7 +106,9 @@ fn with_library(mut list: OsString, library: &Path) -> OsString {
         suffix == b".so" || suffix.starts_with(b".so.")
     };
     if !list.as_encoded_bytes().split(|byte| b": ".contains(byte)).any(is_one) {
-        list.push(":");
+        if !list.is_empty() {
+            list.push(":");
+        }
         list.push(library);
     }
     list
@@ -111,6 +126,7 @@ fn view(places: &Places, devices: &OsStr, link_layer: Option<&OsStr>) -> Result<
         .env("IRONVERBS_SOFT", devices)
         .envs(link_layer.map(|layer| (LINK_LAYER, layer)))
         .env_remove("LD_PRELOAD")
+        .env_remove("IRONVERBS_TRACE")
         .stdin(Stdio::null())
         .stderr(Stdio::piped())
         .output()

@@ -6,6 +6,8 @@ use core::net::Ipv4Addr;
 use super::{entry, gid};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
+use crate::observe::call;
+use crate::observe::shown::Address;
 use crate::provider::context;
 use crate::provider::object::Handle;
 use crate::uverbs::neigh;
@@ -25,7 +27,9 @@ const _: () = assert!(core::mem::size_of::<ibv_grh>() == GRH_BYTES);
 #[cfg_attr(not(test), unsafe(export_name = "ibv_create_ah@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah {
     // SAFETY: handed on to the caller.
-    entry::pointer(|| unsafe { create(pd, attr.as_mut().ok_or(Errno::EINVAL)?) })
+    entry::pointer(call!("ibv_create_ah", pd, attr), || unsafe {
+        create(pd, attr.as_mut().ok_or(Errno::EINVAL)?)
+    })
 }
 
 /// # Safety
@@ -49,7 +53,7 @@ unsafe fn create(pd: *mut ibv_pd, attr: &mut ibv_ah_attr) -> Result<Handle<ibv_a
 /// `ah` is null or live.
 #[cfg_attr(not(test), unsafe(export_name = "ibv_destroy_ah@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
-    entry::value(|| {
+    entry::value(call!("ibv_destroy_ah", ah), || {
         // SAFETY: the caller passes a live address handle.
         let (ah, provider) = unsafe { context::of(ah) }?;
         provider.destroy_ah(ah)
@@ -69,10 +73,13 @@ pub unsafe extern "C" fn ibv_init_ah_from_wc(
     grh: *mut ibv_grh,
     ah_attr: *mut ibv_ah_attr,
 ) -> c_int {
-    entry::minus_one(|| {
-        // SAFETY: handed on to the caller.
-        unsafe { answer_to(context, port_num, wc, grh, ah_attr.as_mut().ok_or(Errno::EINVAL)?) }
-    })
+    entry::minus_one(
+        call!("ibv_init_ah_from_wc", context, port_num, wc, grh = Address(grh), out ah_attr),
+        || {
+            // SAFETY: handed on to the caller.
+            unsafe { answer_to(context, port_num, wc, grh, ah_attr.as_mut().ok_or(Errno::EINVAL)?) }
+        },
+    )
 }
 
 /// An address handle for the sender of a received datagram; as [`ibv_init_ah_from_wc`], then [`ibv_create_ah`].
@@ -86,7 +93,7 @@ pub unsafe extern "C" fn ibv_create_ah_from_wc(
     grh: *mut ibv_grh,
     port_num: u8,
 ) -> *mut ibv_ah {
-    entry::pointer(|| {
+    entry::pointer(call!("ibv_create_ah_from_wc", pd, wc, grh = Address(grh), port_num), || {
         // SAFETY: handed on to the caller; a live protection domain names its open context. The attributes are
         // plain C data, of which all zeros is a value.
         unsafe {
@@ -247,7 +254,11 @@ pub unsafe extern "C" fn ibv_resolve_eth_l2_from_gid(
         }
         Ok(0)
     };
-    entry::number(resolve, |errno| -errno.0)
+    entry::number(
+        call!("ibv_resolve_eth_l2_from_gid", context, attr, eth_mac = Address(eth_mac), out vid),
+        resolve,
+        |errno| -errno.0,
+    )
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use nix::fcntl::{FcntlArg, fcntl};
 use super::{entry, mr};
 use crate::abi::verbs::*;
 use crate::errno::Errno;
-use crate::guard::guarded;
+use crate::observe::{attributes, call};
 use crate::provider::object::Handle;
 use crate::provider::{buffer, context};
 
@@ -19,12 +19,12 @@ use crate::provider::{buffer, context};
 /// `pd` is null or live, `buf` null or can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_alloc_buf(pd: *mut ibv_pd, size: usize, buf: *mut *mut ibv_buf) -> *mut c_void {
-    let made = guarded(|| {
+    let alloc = || {
         // SAFETY: handed on to the caller.
         let ((pd, provider), place) = unsafe { (context::of(pd)?, buf.as_mut().ok_or(Errno::EINVAL)?) };
         provider.alloc_buf(pd, size, place)
-    });
-    made.unwrap_or_else(|errno: Errno| {
+    };
+    entry::number(call!("ibv_alloc_buf", pd, size, out buf), alloc, |errno| {
         errno.set();
         null_mut()
     })
@@ -45,7 +45,7 @@ pub unsafe extern "C" fn ibv_export_buf_dmabuf_fd(buf: *mut ibv_buf) -> c_int {
         }
         fcntl(borrowed(fd)?, FcntlArg::F_DUPFD_CLOEXEC(0)).map_err(|_| Errno::last())
     };
-    entry::number(export, |errno| {
+    entry::number(call!("ibv_export_buf_dmabuf_fd", buf), export, |errno| {
         errno.set();
         -1
     })
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn ibv_export_buf_dmabuf_fd(buf: *mut ibv_buf) -> c_int {
 /// `buf` is null or live.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_free_buf(buf: *mut ibv_buf) {
-    entry::nothing(|| {
+    entry::nothing(call!("ibv_free_buf", buf), || {
         // SAFETY: handed on to the caller; a live buffer names the domain that it was allocated for.
         unsafe {
             let buf = Handle::from_c(buf)?;
@@ -85,6 +85,7 @@ pub unsafe extern "C" fn ibv_reg_buf_mr(
     // SAFETY: plain C data; all zeros is its empty value.
     let empty: ibv_mr_init_attr = unsafe { core::mem::zeroed() };
     let mut attr = ibv_mr_init_attr { length, access, comp_mask, addr, buf, ..empty };
+    let call = call!("ibv_reg_buf_mr", pd, buf, addr, length, access = attributes::access(access));
     // SAFETY: handed on to the caller.
-    unsafe { mr::ibv_reg_mr_ex(pd, &raw mut attr) }
+    unsafe { mr::register_described(call, pd, &raw mut attr) }
 }

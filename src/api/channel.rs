@@ -6,6 +6,7 @@ use core::ffi::{c_int, c_uint, c_void};
 use super::entry;
 use crate::abi::verbs::{ibv_comp_channel, ibv_context, ibv_cq};
 use crate::errno::{Errno, Result};
+use crate::observe::call;
 use crate::provider::context;
 use crate::provider::object::Handle;
 
@@ -35,7 +36,7 @@ fn change_references(channel: Handle<ibv_comp_channel>, by: c_int) {
 /// `context` is null or an open context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel {
-    entry::pointer(|| {
+    entry::pointer(call!("ibv_create_comp_channel", context), || {
         // SAFETY: the caller passes an open context.
         let provider = unsafe { context::provider(context) }?;
         let channel = provider.create_comp_channel()?;
@@ -54,7 +55,7 @@ pub unsafe extern "C" fn ibv_create_comp_channel(context: *mut ibv_context) -> *
 /// `channel` is null or a live channel.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
-    entry::value(|| {
+    entry::value(call!("ibv_destroy_comp_channel", channel), || {
         // SAFETY: the caller passes a live channel, which names its open context.
         let (channel, context) = unsafe {
             let channel = Handle::from_c(channel)?;
@@ -103,7 +104,7 @@ pub unsafe extern "C-unwind" fn ibv_get_cq_event(
         }
         Ok(true)
     };
-    entry::next_event(source, take)
+    entry::next_event(call!("ibv_get_cq_event", channel, out cq, out cq_context), source, take)
 }
 
 /// Acknowledges `nevents` completion events of a CQ.
@@ -112,7 +113,7 @@ pub unsafe extern "C-unwind" fn ibv_get_cq_event(
 /// `cq` is null or a live CQ.
 #[cfg_attr(not(test), unsafe(export_name = "ibv_ack_cq_events@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, nevents: c_uint) {
-    entry::nothing(|| {
+    entry::nothing(call!("ibv_ack_cq_events", cq, nevents), || {
         // SAFETY: the caller passes a live CQ; the counter is guarded by its mutex, which this thread unlocks
         // again.
         unsafe {

@@ -5,6 +5,7 @@ use core::ffi::c_int;
 use super::entry;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
+use crate::observe::{Call, call};
 use crate::provider::object::Handle;
 use crate::provider::{Context, context};
 
@@ -19,7 +20,7 @@ pub unsafe extern "C" fn _ibv_query_comp_cntr_caps(
     caps: *mut ibv_comp_cntr_caps,
     caps_size: usize,
 ) -> c_int {
-    entry::value(|| {
+    entry::value(call!("ibv_query_comp_cntr_caps", context, out caps, caps_size), || {
         // SAFETY: handed on to the caller.
         let provider = unsafe { context::provider(context) }?;
         if caps.is_null() {
@@ -43,7 +44,7 @@ pub unsafe extern "C" fn ibv_create_comp_cntr(
     context: *mut ibv_context,
     cc_attr: *mut ibv_comp_cntr_init_attr,
 ) -> *mut ibv_comp_cntr {
-    entry::pointer(|| {
+    entry::pointer(call!("ibv_create_comp_cntr", context, cc_attr), || {
         // SAFETY: handed on to the caller.
         let (provider, attr) =
             unsafe { (context::provider(context)?, cc_attr.as_mut().ok_or(Errno::EINVAL)?) };
@@ -60,7 +61,7 @@ pub unsafe extern "C" fn ibv_create_comp_cntr(
 /// `comp_cntr` is null or live.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_comp_cntr(comp_cntr: *mut ibv_comp_cntr) -> c_int {
-    entry::value(|| {
+    entry::value(call!("ibv_destroy_comp_cntr", comp_cntr), || {
         // SAFETY: handed on to the caller.
         let (counter, provider) = unsafe { context::of(comp_cntr) }?;
         provider.destroy_comp_cntr(counter)
@@ -70,10 +71,11 @@ pub unsafe extern "C" fn ibv_destroy_comp_cntr(comp_cntr: *mut ibv_comp_cntr) ->
 /// # Safety
 /// `counter` is null or live.
 unsafe fn change(
+    call: Call<'_>,
     counter: *mut ibv_comp_cntr,
     with: impl FnOnce(&dyn Context, Handle<ibv_comp_cntr>) -> Result<()>,
 ) -> c_int {
-    entry::value(|| {
+    entry::value(call, || {
         // SAFETY: handed on to the caller.
         let (counter, provider) = unsafe { context::of(counter) }?;
         with(provider, counter)
@@ -83,11 +85,12 @@ unsafe fn change(
 /// # Safety
 /// `counter` is null or live, `value` null or can be written.
 unsafe fn read(
+    call: Call<'_>,
     counter: *mut ibv_comp_cntr,
     value: *mut u64,
     with: impl FnOnce(&dyn Context, Handle<ibv_comp_cntr>, &mut u64) -> Result<()>,
 ) -> c_int {
-    entry::value(|| {
+    entry::value(call, || {
         // SAFETY: handed on to the caller.
         let ((counter, provider), value) =
             unsafe { (context::of(counter)?, value.as_mut().ok_or(Errno::EINVAL)?) };
@@ -102,7 +105,10 @@ unsafe fn read(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_set_comp_cntr(comp_cntr: *mut ibv_comp_cntr, value: u64) -> c_int {
     // SAFETY: handed on to the caller.
-    unsafe { change(comp_cntr, |provider, counter| provider.set_comp_cntr(counter, value)) }
+    unsafe {
+        let call = call!("ibv_set_comp_cntr", comp_cntr, value);
+        change(call, comp_cntr, |provider, counter| provider.set_comp_cntr(counter, value))
+    }
 }
 
 /// Sets the number of failures; 0 or an errno value.
@@ -112,7 +118,10 @@ pub unsafe extern "C" fn ibv_set_comp_cntr(comp_cntr: *mut ibv_comp_cntr, value:
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_set_err_comp_cntr(comp_cntr: *mut ibv_comp_cntr, value: u64) -> c_int {
     // SAFETY: handed on to the caller.
-    unsafe { change(comp_cntr, |provider, counter| provider.set_err_comp_cntr(counter, value)) }
+    unsafe {
+        let call = call!("ibv_set_err_comp_cntr", comp_cntr, value);
+        change(call, comp_cntr, |provider, counter| provider.set_err_comp_cntr(counter, value))
+    }
 }
 
 /// Adds to the number of completions; 0 or an errno value.
@@ -122,7 +131,10 @@ pub unsafe extern "C" fn ibv_set_err_comp_cntr(comp_cntr: *mut ibv_comp_cntr, va
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_inc_comp_cntr(comp_cntr: *mut ibv_comp_cntr, amount: u64) -> c_int {
     // SAFETY: handed on to the caller.
-    unsafe { change(comp_cntr, |provider, counter| provider.inc_comp_cntr(counter, amount)) }
+    unsafe {
+        let call = call!("ibv_inc_comp_cntr", comp_cntr, amount);
+        change(call, comp_cntr, |provider, counter| provider.inc_comp_cntr(counter, amount))
+    }
 }
 
 /// Adds to the number of failures; 0 or an errno value.
@@ -132,7 +144,10 @@ pub unsafe extern "C" fn ibv_inc_comp_cntr(comp_cntr: *mut ibv_comp_cntr, amount
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_inc_err_comp_cntr(comp_cntr: *mut ibv_comp_cntr, amount: u64) -> c_int {
     // SAFETY: handed on to the caller.
-    unsafe { change(comp_cntr, |provider, counter| provider.inc_err_comp_cntr(counter, amount)) }
+    unsafe {
+        let call = call!("ibv_inc_err_comp_cntr", comp_cntr, amount);
+        change(call, comp_cntr, |provider, counter| provider.inc_err_comp_cntr(counter, amount))
+    }
 }
 
 /// The number of completions; 0 or an errno value.
@@ -142,7 +157,10 @@ pub unsafe extern "C" fn ibv_inc_err_comp_cntr(comp_cntr: *mut ibv_comp_cntr, am
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_read_comp_cntr(comp_cntr: *mut ibv_comp_cntr, value: *mut u64) -> c_int {
     // SAFETY: handed on to the caller.
-    unsafe { read(comp_cntr, value, |provider, counter, value| provider.read_comp_cntr(counter, value)) }
+    unsafe {
+        let call = call!("ibv_read_comp_cntr", comp_cntr, out value);
+        read(call, comp_cntr, value, |provider, counter, value| provider.read_comp_cntr(counter, value))
+    }
 }
 
 /// The number of failures; 0 or an errno value.
@@ -152,7 +170,10 @@ pub unsafe extern "C" fn ibv_read_comp_cntr(comp_cntr: *mut ibv_comp_cntr, value
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_read_err_comp_cntr(comp_cntr: *mut ibv_comp_cntr, value: *mut u64) -> c_int {
     // SAFETY: handed on to the caller.
-    unsafe { read(comp_cntr, value, |provider, counter, value| provider.read_err_comp_cntr(counter, value)) }
+    unsafe {
+        let call = call!("ibv_read_err_comp_cntr", comp_cntr, out value);
+        read(call, comp_cntr, value, |provider, counter, value| provider.read_err_comp_cntr(counter, value))
+    }
 }
 
 /// Has a counter count the operations of a queue pair that `attr` names; 0 or an errno value.
@@ -165,7 +186,7 @@ pub unsafe extern "C" fn ibv_qp_attach_comp_cntr(
     comp_cntr: *mut ibv_comp_cntr,
     attr: *mut ibv_qp_attach_comp_cntr_attr,
 ) -> c_int {
-    entry::value(|| {
+    entry::value(call!("ibv_qp_attach_comp_cntr", qp, comp_cntr, attr), || {
         // SAFETY: handed on to the caller.
         let ((qp, provider), counter, attr) =
             unsafe { (context::of(qp)?, Handle::from_c(comp_cntr)?, attr.as_mut().ok_or(Errno::EINVAL)?) };

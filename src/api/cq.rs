@@ -5,6 +5,7 @@ use core::ffi::{c_int, c_void};
 use super::{channel, entry};
 use crate::abi::verbs::*;
 use crate::errno::Errno;
+use crate::observe::{self, UNNAMED, call};
 use crate::provider::object::Handle;
 use crate::provider::{context, public_fields};
 
@@ -32,7 +33,7 @@ pub unsafe extern "C" fn verbs_init_cq(
     channel: *mut ibv_comp_channel,
     cq_context: *mut c_void,
 ) {
-    entry::nothing(|| {
+    entry::nothing(UNNAMED, || {
         // SAFETY: by the contract.
         let (cq, channel) = unsafe { (Handle::from_c(cq)?, Handle::optional(channel)) };
         finish(cq, context, channel, cq_context);
@@ -52,7 +53,7 @@ pub unsafe extern "C" fn ibv_create_cq(
     channel: *mut ibv_comp_channel,
     comp_vector: c_int,
 ) -> *mut ibv_cq {
-    entry::pointer(|| {
+    entry::pointer(call!("ibv_create_cq", context, cqe, cq_context, channel, comp_vector), || {
         // SAFETY: the caller passes an open context and a live channel or null.
         let (provider, channel) = unsafe { (context::provider(context)?, Handle::optional(channel)) };
         let cq = provider.create_cq(cqe, channel, comp_vector)?;
@@ -66,7 +67,7 @@ pub(super) unsafe extern "C" fn create_cq_ex(
     context: *mut ibv_context,
     init_attr: *mut ibv_cq_init_attr_ex,
 ) -> *mut ibv_cq_ex {
-    entry::pointer(|| {
+    entry::pointer(call!("ibv_create_cq_ex", context, init_attr), || {
         // SAFETY: the caller passes an open context and attributes that it does not change meanwhile.
         let (provider, attr) =
             unsafe { (context::provider(context)?, init_attr.as_ref().ok_or(Errno::EINVAL)?) };
@@ -74,6 +75,10 @@ pub(super) unsafe extern "C" fn create_cq_ex(
             return Err(Errno::EOPNOTSUPP);
         }
         let cq = provider.create_cq_ex(attr)?;
+        if observe::may_be_seen() {
+            // SAFETY: just made, and nobody else knows it yet.
+            observe::data::walk::observe_cq(unsafe { &mut *cq.as_ptr() });
+        }
         // SAFETY: a live channel or null; an ibv_cq_ex starts as an ibv_cq does.
         let (channel, base) =
             unsafe { (Handle::optional(attr.channel), Handle::from_c(cq.as_ptr().cast())?) };
@@ -88,7 +93,7 @@ pub(super) unsafe extern "C" fn create_cq_ex(
 /// `cq` is null or a live CQ.
 #[cfg_attr(not(test), unsafe(export_name = "ibv_resize_cq@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
-    entry::value(|| {
+    entry::value(call!("ibv_resize_cq", cq, cqe), || {
         // SAFETY: handed on to the caller.
         let (cq, provider) = unsafe { context::of(cq) }?;
         provider.resize_cq(cq, cqe)
@@ -97,7 +102,7 @@ pub unsafe extern "C" fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
 
 /// `ibv_modify_cq`: changes the moderation of events; 0 or an errno value.
 pub(super) unsafe extern "C" fn modify_cq(cq: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> c_int {
-    entry::value(|| {
+    entry::value(call!("ibv_modify_cq", cq, attr), || {
         // SAFETY: the caller passes a live queue and attributes of its own.
         let ((cq, provider), attr) = unsafe { (context::of(cq)?, attr.as_mut().ok_or(Errno::EINVAL)?) };
         provider.modify_cq(cq, attr)
@@ -110,7 +115,7 @@ pub(super) unsafe extern "C" fn modify_cq(cq: *mut ibv_cq, attr: *mut ibv_modify
 /// `cq` is null or a live CQ.
 #[cfg_attr(not(test), unsafe(export_name = "ibv_destroy_cq@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
-    entry::value(|| {
+    entry::value(call!("ibv_destroy_cq", cq), || {
         // SAFETY: handed on to the caller; the channel of a live CQ is live, and outlives it.
         let ((cq, provider), channel) = unsafe { (context::of(cq)?, Handle::optional((*cq).channel)) };
         provider.destroy_cq(cq)?;

@@ -2,6 +2,7 @@
 //! ibv_query_device`).
 
 use core::ffi::{c_char, c_int, c_void};
+use core::fmt::Write;
 use core::mem::size_of;
 
 use ironverbs_os::fork::ProcessMutex;
@@ -14,6 +15,8 @@ use crate::abi::verbs::*;
 use crate::environment;
 use crate::errno::{Errno, Result};
 use crate::log::{self, trace};
+use crate::observe::shown::Address;
+use crate::observe::{self, Call, attributes, call};
 use crate::provider::device::{Device, DeviceRef, Found};
 use crate::provider::object::Handle;
 use crate::provider::{Opening, context, discovery};
@@ -114,9 +117,9 @@ pub(super) fn list() -> Result<Vec<DeviceRef>> {
 #[cfg_attr(not(test), unsafe(export_name = "ibv_get_device_list@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_get_device_list(num: *mut c_int) -> *mut *mut ibv_device {
     // SAFETY: by the contract.
-    let mut num = unsafe { num.as_mut() };
-    if let Some(num) = &mut num {
-        **num = 0;
+    let mut count = unsafe { num.as_mut() };
+    if let Some(count) = &mut count {
+        **count = 0;
     }
     let array = || {
         let devices = list()?;
@@ -126,8 +129,8 @@ pub unsafe extern "C" fn ibv_get_device_list(num: *mut c_int) -> *mut *mut ibv_d
         if array.is_null() {
             return Err(Errno::ENOMEM);
         }
-        if let Some(num) = num {
-            *num = devices.len() as c_int;
+        if let Some(count) = count {
+            *count = devices.len() as c_int;
         }
         for (place, device) in devices.into_iter().enumerate() {
             // SAFETY: the array has one place for each device, and one more.
@@ -135,7 +138,7 @@ pub unsafe extern "C" fn ibv_get_device_list(num: *mut c_int) -> *mut *mut ibv_d
         }
         Ok(array)
     };
-    entry::number(array, |errno| {
+    entry::number(call!("ibv_get_device_list", out num), array, |errno| {
         errno.set();
         core::ptr::null_mut()
     })
@@ -147,7 +150,7 @@ pub unsafe extern "C" fn ibv_get_device_list(num: *mut c_int) -> *mut *mut ibv_d
 /// `list` is null or came from [`ibv_get_device_list`] and has not been freed.
 #[cfg_attr(not(test), unsafe(export_name = "ibv_free_device_list@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device) {
-    entry::nothing(|| {
+    entry::nothing(call!("ibv_free_device_list", list = Address(list)), || {
         if list.is_null() {
             return Ok(());
         }
@@ -178,11 +181,13 @@ unsafe fn known_device<'a>(device: *mut ibv_device) -> Result<&'a Device> {
 /// `device` is null or live.
 #[cfg_attr(not(test), unsafe(export_name = "ibv_get_device_name@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const c_char {
-    if device.is_null() {
-        return core::ptr::null();
-    }
-    // SAFETY: a live device; its name is a NUL-terminated array inside it.
-    unsafe { (&raw const (*device).name).cast() }
+    entry::plain(call!("ibv_get_device_name", device), || {
+        if device.is_null() {
+            return core::ptr::null();
+        }
+        // SAFETY: a live device; its name is a NUL-terminated array inside it.
+        unsafe { (&raw const (*device).name).cast::<c_char>() }
+    })
 }
 
 /// The node GUID in network byte order; 0 where it cannot be read.
@@ -191,13 +196,17 @@ pub unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const 
 /// `device` is null or live.
 #[cfg_attr(not(test), unsafe(export_name = "ibv_get_device_guid@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> __be64 {
-    entry::number(
+    entry::number_shown(
+        call!("ibv_get_device_guid", device),
         || {
             // SAFETY: handed on to the caller.
             let info = unsafe { known_device(device) }?.info()?;
             Ok(info.node_guid().map_or(0, u64::to_be))
         },
         |_| 0,
+        |guid, line| {
+            let _ = write!(line, "{:#018x}", u64::from_be(*guid));
+        },
     )
 }
 
@@ -208,7 +217,7 @@ pub unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> __be64 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int {
     entry::number(
-        // SAFETY: handed on to the caller.
+        call!("ibv_get_device_index", device), // SAFETY: handed on to the caller.
         || Ok(unsafe { known_device(device) }?.found().map_or(-1, |found| found.info().ibdev_idx)),
         |_| -1,
     )
@@ -221,7 +230,7 @@ pub unsafe extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int 
 #[cfg_attr(not(test), unsafe(export_name = "ibv_open_device@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
     // SAFETY: handed on to the caller.
-    unsafe { verbs_open_device(device, core::ptr::null_mut()) }
+    unsafe { open(call!("ibv_open_device", device), device, core::ptr::null_mut()) }
 }
 
 /// As [`ibv_open_device`], for a plugin's own library, whose `private_data` the plugin gets.
@@ -233,7 +242,14 @@ pub unsafe extern "C" fn verbs_open_device(
     device: *mut ibv_device,
     private_data: *mut c_void,
 ) -> *mut ibv_context {
-    entry::pointer(|| {
+    // SAFETY: handed on to the caller.
+    unsafe { open(call!("verbs_open_device", device, private_data), device, private_data) }
+}
+
+/// # Safety
+/// As for [`verbs_open_device`].
+unsafe fn open(call: Call<'_>, device: *mut ibv_device, private_data: *mut c_void) -> *mut ibv_context {
+    entry::pointer(call, || {
         // SAFETY: the caller passes a live device.
         let device = DeviceRef::acquire(unsafe { Handle::from_c(device) }?);
         // SAFETY: handed on to the caller.
@@ -249,10 +265,16 @@ pub(super) fn finish_open(device: DeviceRef, opening: Opening) -> Result<Handle<
             let async_fd = opened.context.open_async_events()?;
             let context = context::create(device, opened, async_fd);
             table::fill(context::verbs(context));
+            if observe::may_be_seen() {
+                table::observe(context::verbs(context));
+            }
             Ok(context)
         }
         Opening::Plugin(context) => {
             table::library(context::verbs(context));
+            if observe::may_be_seen() {
+                table::observe_plugin(context::verbs(context));
+            }
             // A device that the kernel's list does not name has no command file either.
             if device.found().is_some() {
                 match context::private(context).context().open_async_events() {
@@ -274,7 +296,7 @@ pub(super) fn finish_open(device: DeviceRef, opening: Opening) -> Result<Handle<
 /// `context` is null or open.
 #[cfg_attr(not(test), unsafe(export_name = "ibv_close_device@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
-    entry::value(|| {
+    entry::value(call!("ibv_close_device", context), || {
         // SAFETY: the caller passes an open context and gives it up.
         context::destroy(unsafe { Handle::from_c(context) }?);
         Ok(())
@@ -291,7 +313,7 @@ pub unsafe extern "C" fn ibv_query_device(
     context: *mut ibv_context,
     device_attr: *mut ibv_device_attr,
 ) -> c_int {
-    entry::value(|| {
+    entry::value(call!("ibv_query_device", context, out device_attr), || {
         // SAFETY: the caller passes an open context and a place to write.
         let (provider, device_attr) =
             unsafe { (context::provider(context)?, device_attr.as_mut().ok_or(Errno::EINVAL)?) };
@@ -309,26 +331,29 @@ pub(super) unsafe extern "C" fn query_device_ex(
     attr: *mut ibv_device_attr_ex,
     attr_size: usize,
 ) -> c_int {
-    entry::value(|| {
-        // SAFETY: the caller passes an open context and valid or null input.
-        let (provider, input) = unsafe { (context::provider(context)?, input.as_ref()) };
-        if attr.is_null() {
-            return Err(Errno::EINVAL);
-        }
-        if input.is_some_and(|input| input.comp_mask != 0) || attr_size < size_of::<ibv_device_attr>() {
-            return Err(Errno::EINVAL);
-        }
-        let mut all = empty_attributes();
-        let target = attr.cast::<u8>();
-        // SAFETY: the caller has room for `attr_size` bytes.
-        unsafe { target.write_bytes(0, attr_size) };
-        let outcome = provider.query_device(input, &mut all, attr_size);
-        let known = attr_size.min(size_of::<ibv_device_attr_ex>());
-        // Also after a failure the program finds what the provider had written by then.
-        // SAFETY: the caller has room for `attr_size` bytes, and `known` bytes exist in `all`.
-        unsafe { target.copy_from_nonoverlapping((&raw const all).cast(), known) };
-        outcome
-    })
+    entry::value(
+        call!("ibv_query_device_ex", context, input, out attr = attributes::DeviceAttrEx(attr), attr_size),
+        || {
+            // SAFETY: the caller passes an open context and valid or null input.
+            let (provider, input) = unsafe { (context::provider(context)?, input.as_ref()) };
+            if attr.is_null() {
+                return Err(Errno::EINVAL);
+            }
+            if input.is_some_and(|input| input.comp_mask != 0) || attr_size < size_of::<ibv_device_attr>() {
+                return Err(Errno::EINVAL);
+            }
+            let mut all = empty_attributes();
+            let target = attr.cast::<u8>();
+            // SAFETY: the caller has room for `attr_size` bytes.
+            unsafe { target.write_bytes(0, attr_size) };
+            let outcome = provider.query_device(input, &mut all, attr_size);
+            let known = attr_size.min(size_of::<ibv_device_attr_ex>());
+            // Also after a failure the program finds what the provider had written by then.
+            // SAFETY: the caller has room for `attr_size` bytes, and `known` bytes exist in `all`.
+            unsafe { target.copy_from_nonoverlapping((&raw const all).cast(), known) };
+            outcome
+        },
+    )
 }
 
 fn empty_attributes() -> ibv_device_attr_ex {
@@ -341,7 +366,7 @@ pub(super) unsafe extern "C" fn query_rt_values(
     context: *mut ibv_context,
     values: *mut ibv_values_ex,
 ) -> c_int {
-    entry::value(|| {
+    entry::value(call!("ibv_query_rt_values_ex", context, out values), || {
         // SAFETY: the caller passes an open context and a place to write.
         let (provider, values) =
             unsafe { (context::provider(context)?, values.as_mut().ok_or(Errno::EINVAL)?) };

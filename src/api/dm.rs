@@ -6,6 +6,7 @@ use core::ffi::{c_int, c_uint};
 use super::{entry, mr};
 use crate::abi::verbs::*;
 use crate::errno::Errno;
+use crate::observe::{self, attributes, call};
 use crate::provider::context;
 use crate::provider::object::Handle;
 
@@ -14,19 +15,25 @@ pub(super) unsafe extern "C" fn alloc_dm(
     context: *mut ibv_context,
     attr: *mut ibv_alloc_dm_attr,
 ) -> *mut ibv_dm {
-    entry::pointer(|| {
+    entry::pointer(call!("ibv_alloc_dm", context, attr), || {
         // SAFETY: the caller passes an open context and attributes of its own.
         let (provider, attr) = unsafe { (context::provider(context)?, attr.as_mut().ok_or(Errno::EINVAL)?) };
         let dm = provider.alloc_dm(attr)?;
         // SAFETY: just made, and nobody else knows it yet.
-        unsafe { (*dm.as_ptr()).context = context };
+        unsafe {
+            let dm = dm.as_ptr();
+            (*dm).context = context;
+            if observe::may_be_seen() {
+                observe::data::context::observe_dm(&mut (*dm).memcpy_to_dm, &mut (*dm).memcpy_from_dm);
+            }
+        }
         Ok(dm)
     })
 }
 
 /// `ibv_free_dm`: 0 or an errno value.
 pub(super) unsafe extern "C" fn free_dm(dm: *mut ibv_dm) -> c_int {
-    entry::value(|| {
+    entry::value(call!("ibv_free_dm", dm), || {
         // SAFETY: the caller passes live device memory.
         let (dm, provider) = unsafe { context::of(dm) }?;
         provider.free_dm(dm)
@@ -44,7 +51,7 @@ pub unsafe extern "C" fn ibv_dm_export_dmabuf_fd(dm: *mut ibv_dm) -> c_int {
         let (dm, provider) = unsafe { context::of(dm) }?;
         provider.dm_export_dmabuf_fd(dm)
     };
-    entry::number(export, |errno| {
+    entry::number(call!("ibv_dm_export_dmabuf_fd", dm), export, |errno| {
         errno.set();
         -1
     })
@@ -58,9 +65,12 @@ pub(super) unsafe extern "C" fn reg_dm_mr(
     length: usize,
     access: c_uint,
 ) -> *mut ibv_mr {
-    entry::pointer(|| {
-        // SAFETY: the caller passes a live protection domain and live device memory.
-        let ((pd, provider), dm) = unsafe { (context::of(pd)?, Handle::from_c(dm)?) };
-        provider.reg_dm_mr(pd, dm, dm_offset, length, access).map(mr::public)
-    })
+    entry::region(
+        call!("ibv_reg_dm_mr", pd, dm, dm_offset, length, access = attributes::access(access)),
+        || {
+            // SAFETY: the caller passes a live protection domain and live device memory.
+            let ((pd, provider), dm) = unsafe { (context::of(pd)?, Handle::from_c(dm)?) };
+            provider.reg_dm_mr(pd, dm, dm_offset, length, access).map(mr::public)
+        },
+    )
 }

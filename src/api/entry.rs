@@ -1,13 +1,18 @@
 //! The conventions by which verbs report failure. Every C entry point names its own by the function it calls
-//! here, and no panic passes these functions.
+//! here, with the verb's name and arguments ([`call!`](crate::observe::call!)), and no panic passes these
+//! functions.
 
 use core::ffi::{c_int, c_void};
 use libc::{nfds_t, pollfd};
 
 use ironverbs_os::convention;
 
+use crate::abi::verbs::ibv_mr;
 use crate::errno::{Errno, Result};
 use crate::guard::{guarded, making};
+use crate::observe::line::Line;
+use crate::observe::shown::{Address, NewRegion, Shown};
+use crate::observe::{Call, Seen, UNNAMED};
 use crate::provider::object::Handle;
 use crate::provider::verbs::EventSource;
 
@@ -23,34 +28,108 @@ unsafe extern "C-unwind" {
 }
 
 /// A pointer, or NULL with the error in `errno`.
-pub fn pointer<T>(body: impl FnOnce() -> Result<Handle<T>>) -> *mut T {
-    match making(body) {
-        Ok(handle) => handle.as_ptr(),
+pub fn pointer<T>(call: Call<'_>, body: impl FnOnce() -> Result<Handle<T>>) -> *mut T
+where
+    *mut T: Shown,
+{
+    pointer_shown(call, body, |made| made)
+}
+
+/// The same, where what was made is shown in another way than by its type.
+pub fn pointer_shown<T, S: Shown>(
+    call: Call<'_>,
+    body: impl FnOnce() -> Result<Handle<T>>,
+    shown: impl Fn(*mut T) -> S,
+) -> *mut T {
+    let seen = call.begin();
+    let (made, failed) = match making(body) {
+        Ok(handle) => (handle.as_ptr(), None),
         Err(errno) => {
             errno.set();
-            core::ptr::null_mut()
+            (core::ptr::null_mut(), Some(errno))
         }
-    }
+    };
+    // SAFETY: null, or what was just made.
+    call.end(seen, failed, &|line| unsafe {
+        if made.is_null() { line.put("NULL") } else { shown(made).show(line) }
+    });
+    made
+}
+
+/// The same for a function that calls another entry point, which shows itself.
+pub fn unseen<T>(body: impl FnOnce() -> Result<Handle<T>>) -> *mut T {
+    pointer_shown(UNNAMED, body, |made| Address(made.cast_const()))
+}
+
+/// The same of a memory region, whose keys are shown.
+pub fn region(call: Call<'_>, body: impl FnOnce() -> Result<Handle<ibv_mr>>) -> *mut ibv_mr {
+    pointer_shown(call, body, NewRegion)
 }
 
 /// 0, or the error as a positive number; `errno` stays as the failed operation left it.
-pub fn value(body: impl FnOnce() -> Result<()>) -> c_int {
-    convention::value(guarded(body))
+pub fn value(call: Call<'_>, body: impl FnOnce() -> Result<()>) -> c_int {
+    let seen = call.begin();
+    let answer = convention::value(guarded(body));
+    answered(call, seen, answer, (answer != 0).then_some(Errno(answer)));
+    answer
 }
 
 /// 0, or -1 with the error in `errno`.
-pub fn minus_one(body: impl FnOnce() -> Result<()>) -> c_int {
-    convention::minus_one(guarded(body))
+pub fn minus_one(call: Call<'_>, body: impl FnOnce() -> Result<()>) -> c_int {
+    let seen = call.begin();
+    let answer = convention::minus_one(guarded(body));
+    answered(call, seen, answer, (answer != 0).then(Errno::last));
+    answer
+}
+
+#[inline]
+fn answered(call: Call<'_>, seen: Option<Seen>, answer: impl Shown, failed: Option<Errno>) {
+    // SAFETY: what the verb answers.
+    call.end(seen, failed, &|line| unsafe { answer.show(line) });
 }
 
 /// A number of its own kind (a count, an index, an enumerator), or `otherwise` of the error.
-pub fn number<R>(body: impl FnOnce() -> Result<R>, otherwise: impl FnOnce(Errno) -> R) -> R {
-    guarded(body).unwrap_or_else(otherwise)
+pub fn number<R: Shown>(
+    call: Call<'_>,
+    body: impl FnOnce() -> Result<R>,
+    otherwise: impl FnOnce(Errno) -> R,
+) -> R {
+    number_shown(call, body, otherwise, |answer, line| {
+        // SAFETY: what the verb answers.
+        unsafe { answer.show(line) }
+    })
+}
+
+/// The same, where the answer is shown in another way than by its type.
+pub fn number_shown<R>(
+    call: Call<'_>,
+    body: impl FnOnce() -> Result<R>,
+    otherwise: impl FnOnce(Errno) -> R,
+    shown: impl Fn(&R, &mut Line),
+) -> R {
+    let seen = call.begin();
+    let (answer, failed) = match guarded(body) {
+        Ok(answer) => (answer, None),
+        Err(errno) => (otherwise(errno), Some(errno)),
+    };
+    call.end(seen, failed, &|line| shown(&answer, line));
+    answer
 }
 
 /// Nothing to report: a failure has no way to the program.
-pub fn nothing(body: impl FnOnce() -> Result<()>) {
-    let _ = guarded(body);
+pub fn nothing(call: Call<'_>, body: impl FnOnce() -> Result<()>) {
+    let seen = call.begin();
+    let failed = guarded(body).err();
+    answered(call, seen, (), failed);
+}
+
+/// What cannot fail, and does not panic.
+#[inline]
+pub fn plain<R: Shown + Copy>(call: Call<'_>, body: impl FnOnce() -> R) -> R {
+    let seen = call.begin();
+    let answer = body();
+    answered(call, seen, answer, None);
+    answer
 }
 
 /// The convention of [`minus_one`] for a verb that waits for an event: `source` says what to read, `take` makes
@@ -63,6 +142,19 @@ pub fn nothing(body: impl FnOnce() -> Result<()>) {
 /// The closures hold nothing that wants to be dropped.
 #[inline]
 pub fn next_event(
+    call: Call<'_>,
+    source: impl FnOnce() -> Result<EventSource>,
+    take: impl Fn(&[u8], bool) -> Result<bool>,
+) -> c_int {
+    let begin = call.begin_waiting();
+    let answer = wait_for_event(source, take);
+    // SAFETY: a number.
+    call.end_waiting(begin, (answer != 0).then(Errno::last), &|line| unsafe { answer.show(line) });
+    answer
+}
+
+#[inline]
+fn wait_for_event(
     source: impl FnOnce() -> Result<EventSource>,
     take: impl Fn(&[u8], bool) -> Result<bool>,
 ) -> c_int {
@@ -164,21 +256,22 @@ pub unsafe fn array<'a, T>(first: *mut T, count: usize) -> &'a mut [T] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::abi::verbs::ibv_pd;
 
     #[test]
     fn each_convention_reports_as_it_says() {
         Errno(0).set();
-        assert_eq!(value(|| Err(Errno::EBUSY)), libc::EBUSY);
+        assert_eq!(value(UNNAMED, || Err(Errno::EBUSY)), libc::EBUSY);
         assert_eq!(Errno::last(), Errno(0));
-        assert_eq!(minus_one(|| Err(Errno::EINVAL)), -1);
+        assert_eq!(minus_one(UNNAMED, || Err(Errno::EINVAL)), -1);
         assert_eq!(Errno::last(), Errno::EINVAL);
-        assert!(pointer::<u32>(|| Err(Errno::ENOMEM)).is_null());
+        assert!(pointer::<ibv_pd>(UNNAMED, || Err(Errno::ENOMEM)).is_null());
         assert_eq!(Errno::last(), Errno::ENOMEM);
-        assert_eq!(number(|| Err(Errno::EINVAL), |errno| -errno.0), -libc::EINVAL);
+        assert_eq!(number(UNNAMED, || Err(Errno::EINVAL), |errno| -errno.0), -libc::EINVAL);
     }
 
     #[test]
     fn a_panic_becomes_an_error() {
-        assert_eq!(value(|| panic!("inside")), libc::EIO);
+        assert_eq!(value(UNNAMED, || panic!("inside")), libc::EIO);
     }
 }

@@ -7,6 +7,7 @@ use libc::{pthread_cond_t, pthread_mutex_t};
 use super::entry;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
+use crate::observe::call;
 use crate::provider::context;
 use crate::provider::object::Handle;
 
@@ -88,7 +89,7 @@ pub unsafe extern "C-unwind" fn ibv_get_async_event(
         provider.async_event(event);
         Ok(true)
     };
-    entry::next_event(source, take)
+    entry::next_event(call!("ibv_get_async_event", context, out event), source, take)
 }
 
 /// Counts one acknowledged event and wakes whoever waits to destroy the object.
@@ -112,7 +113,7 @@ unsafe fn acknowledge(mutex: *mut pthread_mutex_t, cond: *mut pthread_cond_t, co
 /// `event` is null or such an event, not acknowledged yet.
 #[cfg_attr(not(test), unsafe(export_name = "ibv_ack_async_event@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
-    entry::nothing(|| -> Result<()> {
+    entry::nothing(call!("ibv_ack_async_event", event), || -> Result<()> {
         // SAFETY: the caller passes an event as it got it: its type says which pointer it holds, and the object
         // lives because it cannot be destroyed before this acknowledgement.
         unsafe {

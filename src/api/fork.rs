@@ -18,6 +18,7 @@ use super::entry;
 use crate::abi::verbs::*;
 use crate::environment;
 use crate::errno::{Errno, Result};
+use crate::observe::call;
 use crate::provider::discovery::are_all_software;
 use crate::uverbs::discovery;
 
@@ -286,7 +287,7 @@ fn change(
 /// Protects memory registered from now on; 0, or EINVAL, ENOMEM, ENOSYS.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_fork_init() -> c_int {
-    entry::value(initialise)
+    entry::value(call!("ibv_fork_init"), initialise)
 }
 
 /// IBV_FORK_UNNEEDED where the kernel copies registered pages at fork, or no device that there is needs it,
@@ -307,19 +308,19 @@ pub extern "C" fn ibv_is_fork_initialized() -> ibv_fork_status_t {
             IBV_FORK_DISABLED
         })
     };
-    entry::number(status, |_| IBV_FORK_DISABLED) as ibv_fork_status_t
+    entry::number(call!("ibv_is_fork_initialized"), status, |_| IBV_FORK_DISABLED) as ibv_fork_status_t
 }
 
 /// Keeps `size` bytes at `base` out of child processes, with their whole pages; 0, or -1 and `errno`.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_dontfork_range(base: *mut c_void, size: usize) -> c_int {
-    entry::minus_one(|| dont_fork(base as usize, size))
+    entry::minus_one(call!("ibv_dontfork_range", base, size), || dont_fork(base as usize, size))
 }
 
 /// Lets child processes have `size` bytes at `base` again; 0, or -1 and `errno`.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_dofork_range(base: *mut c_void, size: usize) -> c_int {
-    entry::minus_one(|| do_fork(base as usize, size))
+    entry::minus_one(call!("ibv_dofork_range", base, size), || do_fork(base as usize, size))
 }
 
 #[cfg(test)]

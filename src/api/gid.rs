@@ -6,6 +6,8 @@ use libc::ssize_t;
 use super::entry;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
+use crate::observe::call;
+use crate::observe::shown::Address;
 use crate::provider::context::{self, Private};
 use crate::provider::object::Handle;
 use crate::uverbs::gid::{self, Want};
@@ -91,7 +93,7 @@ pub unsafe extern "C" fn ibv_query_gid(
     index: c_int,
     gid: *mut ibv_gid,
 ) -> c_int {
-    entry::minus_one(|| {
+    entry::minus_one(call!("ibv_query_gid", context, port_num, index, out gid), || {
         // SAFETY: the caller passes an open context and a place to write.
         let gid = unsafe { gid.as_mut() }.ok_or(Errno::EINVAL)?;
         // SAFETY: as above.
@@ -112,7 +114,7 @@ pub unsafe extern "C" fn ibv_query_gid_type(
     index: c_uint,
     gid_type: *mut c_uint,
 ) -> c_int {
-    entry::minus_one(|| {
+    entry::minus_one(call!("ibv_query_gid_type", context, port_num, index, out gid_type), || {
         // SAFETY: the caller passes an open context and a place to write.
         let gid_type = unsafe { gid_type.as_mut() }.ok_or(Errno::EINVAL)?;
         // SAFETY: as above.
@@ -135,14 +137,17 @@ pub unsafe extern "C" fn _ibv_query_gid_ex(
     flags: u32,
     entry_size: usize,
 ) -> c_int {
-    entry::value(|| {
-        // SAFETY: handed on to the caller.
-        let private = unsafe { private(context) }?;
-        // SAFETY: by the contract.
-        let entry = unsafe { bytes(entry, entry_size) }?;
-        let info = private.device().info()?;
-        private.context().query_gid_entry(info, port_num, gid_index, entry, flags, Want::ALL)
-    })
+    entry::value(
+        call!("ibv_query_gid_ex", context, port_num, gid_index, out entry, flags, entry_size),
+        || {
+            // SAFETY: handed on to the caller.
+            let private = unsafe { private(context) }?;
+            // SAFETY: by the contract.
+            let entry = unsafe { bytes(entry, entry_size) }?;
+            let info = private.device().info()?;
+            private.context().query_gid_entry(info, port_num, gid_index, entry, flags, Want::ALL)
+        },
+    )
 }
 
 /// What `ibv_query_gid_table` of `verbs.h` calls: the entries of all ports that are not empty; their number, or
@@ -159,6 +164,7 @@ pub unsafe extern "C" fn _ibv_query_gid_table(
     entry_size: usize,
 ) -> ssize_t {
     entry::number(
+        call!("ibv_query_gid_table", context, entries = Address(entries), max_entries, flags, entry_size),
         || {
             // SAFETY: handed on to the caller.
             let private = unsafe { private(context) }?;

@@ -8,6 +8,7 @@ use ironverbs_os::file::borrowed;
 use super::{device, entry};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
+use crate::observe::call;
 use crate::provider::object::Handle;
 use crate::provider::{context, discovery};
 use crate::uverbs::discovery::DeviceInfo;
@@ -24,7 +25,7 @@ fn character_device(fd: c_int) -> Result<libc::dev_t> {
 /// it fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
-    entry::pointer(|| {
+    entry::pointer(call!("ibv_import_device", cmd_fd), || {
         let named = discovery::device_of(cmd_fd);
         let cdev = if named.is_some() { 0 } else { character_device(cmd_fd)? };
         let wanted = |info: &DeviceInfo| match &named {
@@ -48,7 +49,7 @@ pub extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
 /// `context` is null or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_import_pd(context: *mut ibv_context, pd_handle: u32) -> *mut ibv_pd {
-    entry::pointer(|| {
+    entry::pointer(call!("ibv_import_pd", context, pd_handle), || {
         // SAFETY: handed on to the caller.
         let context = unsafe { Handle::from_c(context) }?;
         context::private(context).context().import_pd(context, pd_handle)
@@ -61,7 +62,7 @@ pub unsafe extern "C" fn ibv_import_pd(context: *mut ibv_context, pd_handle: u32
 /// `pd` is null or imported.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_unimport_pd(pd: *mut ibv_pd) {
-    entry::nothing(|| {
+    entry::nothing(call!("ibv_unimport_pd", pd), || {
         // SAFETY: handed on to the caller.
         let (pd, provider) = unsafe { context::of(pd) }?;
         provider.unimport_pd(pd);
@@ -75,7 +76,7 @@ pub unsafe extern "C" fn ibv_unimport_pd(pd: *mut ibv_pd) {
 /// `pd` is null or live.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_import_mr(pd: *mut ibv_pd, mr_handle: u32) -> *mut ibv_mr {
-    entry::pointer(|| {
+    entry::pointer(call!("ibv_import_mr", pd, mr_handle), || {
         // SAFETY: handed on to the caller.
         let (pd, provider) = unsafe { context::of(pd) }?;
         provider.import_mr(pd, mr_handle)
@@ -88,7 +89,7 @@ pub unsafe extern "C" fn ibv_import_mr(pd: *mut ibv_pd, mr_handle: u32) -> *mut 
 /// `mr` is null or imported.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_unimport_mr(mr: *mut ibv_mr) {
-    entry::nothing(|| {
+    entry::nothing(call!("ibv_unimport_mr", mr), || {
         // SAFETY: handed on to the caller.
         let (mr, provider) = unsafe { context::of(mr) }?;
         provider.unimport_mr(mr);
@@ -102,7 +103,7 @@ pub unsafe extern "C" fn ibv_unimport_mr(mr: *mut ibv_mr) {
 /// `context` is null or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_import_dm(context: *mut ibv_context, dm_handle: u32) -> *mut ibv_dm {
-    entry::pointer(|| {
+    entry::pointer(call!("ibv_import_dm", context, dm_handle), || {
         // SAFETY: handed on to the caller.
         let context = unsafe { Handle::from_c(context) }?;
         context::private(context).context().import_dm(context, dm_handle)
@@ -115,7 +116,7 @@ pub unsafe extern "C" fn ibv_import_dm(context: *mut ibv_context, dm_handle: u32
 /// `dm` is null or imported.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_unimport_dm(dm: *mut ibv_dm) {
-    entry::nothing(|| {
+    entry::nothing(call!("ibv_unimport_dm", dm), || {
         // SAFETY: handed on to the caller.
         let (dm, provider) = unsafe { context::of(dm) }?;
         provider.unimport_dm(dm);

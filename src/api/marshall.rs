@@ -3,10 +3,13 @@
 //!
 //! None of them can fail; a NULL on either side does nothing.
 
+use super::entry;
 use crate::abi::sa::ibv_sa_path_rec;
 use crate::abi::uapi::ib_user_sa::ib_user_path_rec;
 use crate::abi::uapi::ib_user_verbs::{ib_uverbs_ah_attr, ib_uverbs_qp_attr};
 use crate::abi::verbs::{ibv_ah_attr, ibv_gid, ibv_qp_attr};
+use crate::observe::call;
+use crate::observe::shown::Address;
 
 fn copy_ah_attr(dst: &mut ibv_ah_attr, src: &ib_uverbs_ah_attr) {
     dst.grh.dgid = ibv_gid { raw: src.grh.dgid };
@@ -28,10 +31,12 @@ fn copy_ah_attr(dst: &mut ibv_ah_attr, src: &ib_uverbs_ah_attr) {
 /// Each pointer is null or valid for its struct.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_copy_ah_attr_from_kern(dst: *mut ibv_ah_attr, src: *mut ib_uverbs_ah_attr) {
-    // SAFETY: by the contract.
-    if let (Some(dst), Some(src)) = unsafe { (dst.as_mut(), src.as_ref()) } {
-        copy_ah_attr(dst, src);
-    }
+    entry::plain(call!("ibv_copy_ah_attr_from_kern", dst = Address(dst), src = Address(src)), || {
+        // SAFETY: by the contract.
+        if let (Some(dst), Some(src)) = unsafe { (dst.as_mut(), src.as_ref()) } {
+            copy_ah_attr(dst, src);
+        }
+    });
 }
 
 /// Queue pair attributes from the kernel's form. `qp_state` is left alone, as programs expect.
@@ -40,36 +45,38 @@ pub unsafe extern "C" fn ibv_copy_ah_attr_from_kern(dst: *mut ibv_ah_attr, src: 
 /// Each pointer is null or valid for its struct.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_copy_qp_attr_from_kern(dst: *mut ibv_qp_attr, src: *mut ib_uverbs_qp_attr) {
-    // SAFETY: by the contract.
-    let (Some(dst), Some(src)) = (unsafe { (dst.as_mut(), src.as_ref()) }) else { return };
-    dst.cur_qp_state = src.cur_qp_state;
-    dst.path_mtu = src.path_mtu;
-    dst.path_mig_state = src.path_mig_state;
-    dst.qkey = src.qkey;
-    dst.rq_psn = src.rq_psn;
-    dst.sq_psn = src.sq_psn;
-    dst.dest_qp_num = src.dest_qp_num;
-    dst.qp_access_flags = src.qp_access_flags;
-    dst.cap.max_send_wr = src.max_send_wr;
-    dst.cap.max_recv_wr = src.max_recv_wr;
-    dst.cap.max_send_sge = src.max_send_sge;
-    dst.cap.max_recv_sge = src.max_recv_sge;
-    dst.cap.max_inline_data = src.max_inline_data;
-    copy_ah_attr(&mut dst.ah_attr, &src.ah_attr);
-    copy_ah_attr(&mut dst.alt_ah_attr, &src.alt_ah_attr);
-    dst.pkey_index = src.pkey_index;
-    dst.alt_pkey_index = src.alt_pkey_index;
-    dst.en_sqd_async_notify = src.en_sqd_async_notify;
-    dst.sq_draining = src.sq_draining;
-    dst.max_rd_atomic = src.max_rd_atomic;
-    dst.max_dest_rd_atomic = src.max_dest_rd_atomic;
-    dst.min_rnr_timer = src.min_rnr_timer;
-    dst.port_num = src.port_num;
-    dst.timeout = src.timeout;
-    dst.retry_cnt = src.retry_cnt;
-    dst.rnr_retry = src.rnr_retry;
-    dst.alt_port_num = src.alt_port_num;
-    dst.alt_timeout = src.alt_timeout;
+    entry::plain(call!("ibv_copy_qp_attr_from_kern", dst = Address(dst), src = Address(src)), || {
+        // SAFETY: by the contract.
+        let (Some(dst), Some(src)) = (unsafe { (dst.as_mut(), src.as_ref()) }) else { return };
+        dst.cur_qp_state = src.cur_qp_state;
+        dst.path_mtu = src.path_mtu;
+        dst.path_mig_state = src.path_mig_state;
+        dst.qkey = src.qkey;
+        dst.rq_psn = src.rq_psn;
+        dst.sq_psn = src.sq_psn;
+        dst.dest_qp_num = src.dest_qp_num;
+        dst.qp_access_flags = src.qp_access_flags;
+        dst.cap.max_send_wr = src.max_send_wr;
+        dst.cap.max_recv_wr = src.max_recv_wr;
+        dst.cap.max_send_sge = src.max_send_sge;
+        dst.cap.max_recv_sge = src.max_recv_sge;
+        dst.cap.max_inline_data = src.max_inline_data;
+        copy_ah_attr(&mut dst.ah_attr, &src.ah_attr);
+        copy_ah_attr(&mut dst.alt_ah_attr, &src.alt_ah_attr);
+        dst.pkey_index = src.pkey_index;
+        dst.alt_pkey_index = src.alt_pkey_index;
+        dst.en_sqd_async_notify = src.en_sqd_async_notify;
+        dst.sq_draining = src.sq_draining;
+        dst.max_rd_atomic = src.max_rd_atomic;
+        dst.max_dest_rd_atomic = src.max_dest_rd_atomic;
+        dst.min_rnr_timer = src.min_rnr_timer;
+        dst.port_num = src.port_num;
+        dst.timeout = src.timeout;
+        dst.retry_cnt = src.retry_cnt;
+        dst.rnr_retry = src.rnr_retry;
+        dst.alt_port_num = src.alt_port_num;
+        dst.alt_timeout = src.alt_timeout;
+    });
 }
 
 /// The fields that both forms of a path record name alike.
@@ -98,14 +105,16 @@ macro_rules! copy_path_fields {
 /// Each pointer is null or valid for its struct.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_copy_path_rec_from_kern(dst: *mut ibv_sa_path_rec, src: *mut ib_user_path_rec) {
-    // SAFETY: by the contract.
-    let (Some(dst), Some(src)) = (unsafe { (dst.as_mut(), src.as_ref()) }) else { return };
-    dst.dgid = ibv_gid { raw: src.dgid };
-    dst.sgid = ibv_gid { raw: src.sgid };
-    dst.raw_traffic = src.raw_traffic as _;
-    dst.reversible = src.reversible as _;
-    dst.mtu = src.mtu as _;
-    copy_path_fields!(dst, src);
+    entry::plain(call!("ibv_copy_path_rec_from_kern", dst = Address(dst), src = Address(src)), || {
+        // SAFETY: by the contract.
+        let (Some(dst), Some(src)) = (unsafe { (dst.as_mut(), src.as_ref()) }) else { return };
+        dst.dgid = ibv_gid { raw: src.dgid };
+        dst.sgid = ibv_gid { raw: src.sgid };
+        dst.raw_traffic = src.raw_traffic as _;
+        dst.reversible = src.reversible as _;
+        dst.mtu = src.mtu as _;
+        copy_path_fields!(dst, src);
+    });
 }
 
 /// A path record to the kernel's form. Fields that only the kernel's form has are left alone.
@@ -114,15 +123,17 @@ pub unsafe extern "C" fn ibv_copy_path_rec_from_kern(dst: *mut ibv_sa_path_rec, 
 /// Each pointer is null or valid for its struct.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_copy_path_rec_to_kern(dst: *mut ib_user_path_rec, src: *mut ibv_sa_path_rec) {
-    // SAFETY: by the contract.
-    let (Some(dst), Some(src)) = (unsafe { (dst.as_mut(), src.as_ref()) }) else { return };
-    // SAFETY: every view of the GID union is 16 plain bytes.
-    unsafe {
-        dst.dgid = src.dgid.raw;
-        dst.sgid = src.sgid.raw;
-    }
-    dst.raw_traffic = src.raw_traffic as _;
-    dst.reversible = src.reversible as _;
-    dst.mtu = src.mtu as _;
-    copy_path_fields!(dst, src);
+    entry::plain(call!("ibv_copy_path_rec_to_kern", dst = Address(dst), src = Address(src)), || {
+        // SAFETY: by the contract.
+        let (Some(dst), Some(src)) = (unsafe { (dst.as_mut(), src.as_ref()) }) else { return };
+        // SAFETY: every view of the GID union is 16 plain bytes.
+        unsafe {
+            dst.dgid = src.dgid.raw;
+            dst.sgid = src.sgid.raw;
+        }
+        dst.raw_traffic = src.raw_traffic as _;
+        dst.reversible = src.reversible as _;
+        dst.mtu = src.mtu as _;
+        copy_path_fields!(dst, src);
+    });
 }

@@ -6,6 +6,8 @@ use super::{entry, fork};
 use crate::abi::driver::{mr_init_mask, mr_type, verbs_mr};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
+use crate::observe::shown::{Address, Hex};
+use crate::observe::{Call, attributes, call, names};
 use crate::provider::object::Handle;
 use crate::provider::{buffer, context};
 
@@ -56,7 +58,7 @@ pub(super) fn public(mr: Handle<verbs_mr>) -> Handle<ibv_mr> {
 
 /// `ibv_alloc_null_mr`: a region that reads as zeros and drops writes; NULL and `errno` on failure.
 pub(super) unsafe extern "C" fn alloc_null_mr(pd: *mut ibv_pd) -> *mut ibv_mr {
-    entry::pointer(|| {
+    entry::region(call!("ibv_alloc_null_mr", pd), || {
         // SAFETY: the caller passes a live protection domain.
         let (pd, provider) = unsafe { context::of(pd) }?;
         provider.alloc_null_mr(pd).map(public)
@@ -71,7 +73,7 @@ pub(super) unsafe extern "C" fn advise_mr(
     sg_list: *mut ibv_sge,
     num_sges: u32,
 ) -> c_int {
-    entry::value(|| {
+    entry::value(call!("ibv_advise_mr", pd, advice, flags, sg_list = Address(sg_list), num_sges), || {
         // SAFETY: the caller passes a live protection domain, and a list of as many elements as it says.
         let ((pd, provider), ranges) =
             unsafe { (context::of(pd)?, entry::array(sg_list, num_sges as usize)) };
@@ -149,7 +151,20 @@ fn resolved(pd: Handle<ibv_pd>, asked: &ibv_mr_init_attr) -> Result<ibv_mr_init_
 /// `pd` is null or a live protection domain, `mr_init_attr` null or valid with live objects in it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_reg_mr_ex(pd: *mut ibv_pd, mr_init_attr: *mut ibv_mr_init_attr) -> *mut ibv_mr {
-    entry::pointer(|| {
+    // SAFETY: handed on to the caller.
+    unsafe { register_described(call!("ibv_reg_mr_ex", pd, mr_init_attr), pd, mr_init_attr) }
+}
+
+/// As [`ibv_reg_mr_ex`], for a verb that may have another name.
+///
+/// # Safety
+/// As for that.
+pub(super) unsafe fn register_described(
+    call: Call<'_>,
+    pd: *mut ibv_pd,
+    mr_init_attr: *mut ibv_mr_init_attr,
+) -> *mut ibv_mr {
+    entry::region(call, || {
         // SAFETY: handed on to the caller; a live protection domain names its context.
         let (pd, context, asked) = unsafe {
             let pd = Handle::from_c(pd)?;
@@ -191,7 +206,9 @@ pub unsafe extern "C" fn ibv_reg_mr(
     access: c_int,
 ) -> *mut ibv_mr {
     // SAFETY: handed on to the caller.
-    entry::pointer(|| unsafe { register(pd, addr, length, addr as u64, access as c_uint) })
+    entry::region(call!("ibv_reg_mr", pd, addr, length, access = attributes::access(access)), || unsafe {
+        register(pd, addr, length, addr as u64, access as c_uint)
+    })
 }
 
 /// As [`ibv_reg_mr`]; remote peers and work requests address the region from `iova` on.
@@ -207,7 +224,10 @@ pub unsafe extern "C" fn ibv_reg_mr_iova(
     access: c_int,
 ) -> *mut ibv_mr {
     // SAFETY: handed on to the caller.
-    entry::pointer(|| unsafe { register(pd, addr, length, iova, access as c_uint) })
+    entry::region(
+        call!("ibv_reg_mr_iova", pd, addr, length, iova = Hex(iova), access = attributes::access(access)),
+        || unsafe { register(pd, addr, length, iova, access as c_uint) },
+    )
 }
 
 /// As [`ibv_reg_mr_iova`]; rights of the optional range that the kernel lacks are dropped.
@@ -223,7 +243,10 @@ pub unsafe extern "C" fn ibv_reg_mr_iova2(
     access: c_uint,
 ) -> *mut ibv_mr {
     // SAFETY: handed on to the caller.
-    entry::pointer(|| unsafe { register(pd, addr, length, iova, access) })
+    entry::region(
+        call!("ibv_reg_mr_iova2", pd, addr, length, iova = Hex(iova), access = attributes::access(access)),
+        || unsafe { register(pd, addr, length, iova, access) },
+    )
 }
 
 /// Registers `length` bytes from `offset` of the dma-buf `fd`; NULL and `errno` on failure, EOPNOTSUPP where
@@ -240,16 +263,27 @@ pub unsafe extern "C" fn ibv_reg_dmabuf_mr(
     fd: c_int,
     access: c_int,
 ) -> *mut ibv_mr {
-    entry::pointer(|| {
-        // SAFETY: the caller passes a live protection domain, which names its context.
-        let (pd, context) = unsafe {
-            let pd = Handle::from_c(pd)?;
-            (pd, Handle::from_c((*pd.as_ptr()).context)?)
-        };
-        let provider = context::private(context).context();
-        let mr = provider.reg_dmabuf_mr(pd, offset, length, iova, fd, access)?;
-        Ok(finish(mr, pd, context, offset as *mut c_void, length))
-    })
+    entry::region(
+        call!(
+            "ibv_reg_dmabuf_mr",
+            pd,
+            offset,
+            length,
+            iova = Hex(iova),
+            fd,
+            access = attributes::access(access)
+        ),
+        || {
+            // SAFETY: the caller passes a live protection domain, which names its context.
+            let (pd, context) = unsafe {
+                let pd = Handle::from_c(pd)?;
+                (pd, Handle::from_c((*pd.as_ptr()).context)?)
+            };
+            let provider = context::private(context).context();
+            let mr = provider.reg_dmabuf_mr(pd, offset, length, iova, fd, access)?;
+            Ok(finish(mr, pd, context, offset as *mut c_void, length))
+        },
+    )
 }
 
 /// Changes a region in place, as `flags` (IBV_REREG_MR_CHANGE_*) say; 0 or one of the negative
@@ -271,6 +305,15 @@ pub unsafe extern "C" fn ibv_rereg_mr(
         IBV_REREG_MR_ERR_INPUT as c_int
     };
     entry::number(
+        call!(
+            "ibv_rereg_mr",
+            mr,
+            flags = attributes::bits(&names::REREG, flags),
+            pd,
+            addr,
+            length,
+            access = attributes::access(access)
+        ),
         || {
             // SAFETY: the caller passes a live region, which is always a verbs_mr.
             let (mr, provider) = unsafe { context::of(mr.cast::<verbs_mr>()) }?;
@@ -326,7 +369,7 @@ pub unsafe extern "C" fn ibv_rereg_mr(
 /// `mr` is null or a live region.
 #[cfg_attr(not(test), unsafe(export_name = "ibv_dereg_mr@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
-    entry::value(|| {
+    entry::value(call!("ibv_dereg_mr", mr), || {
         // SAFETY: the caller passes a live region, which is always a verbs_mr.
         let (mr, provider) = unsafe { context::of(mr.cast::<verbs_mr>()) }?;
         // SAFETY: a live region; what is needed afterwards is read before it goes.

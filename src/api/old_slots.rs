@@ -7,6 +7,7 @@ use super::{ah, cq, entry, mcast, mr, pd, qp, srq};
 use crate::abi::driver::ops::op;
 use crate::abi::verbs::*;
 use crate::errno::Errno;
+use crate::observe::UNNAMED;
 use crate::provider::context;
 use crate::provider::object::Handle;
 
@@ -61,7 +62,7 @@ unsafe extern "C" fn create_cq(
 }
 
 unsafe extern "C" fn cq_event(cq: *mut ibv_cq) {
-    entry::nothing(|| {
+    entry::nothing(UNNAMED, || {
         // SAFETY: handed on to the caller.
         let (cq, provider) = unsafe { context::of(cq) }?;
         provider.cq_event(cq);
@@ -70,7 +71,7 @@ unsafe extern "C" fn cq_event(cq: *mut ibv_cq) {
 }
 
 unsafe extern "C" fn async_event(context: *mut ibv_context, event: *mut ibv_async_event) {
-    entry::nothing(|| {
+    entry::nothing(UNNAMED, || {
         // SAFETY: the caller passes an open context and an event that it got of it and has not acknowledged.
         let (context, event) = unsafe { (Handle::from_c(context)?, event.as_mut().ok_or(Errno::EINVAL)?) };
         context::private(context).context().async_event(event);

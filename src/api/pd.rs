@@ -4,6 +4,7 @@ use core::ffi::c_int;
 
 use super::entry;
 use crate::abi::verbs::{ibv_context, ibv_pd};
+use crate::observe::call;
 use crate::provider::context;
 
 /// A new protection domain; NULL and `errno` on failure.
@@ -12,7 +13,7 @@ use crate::provider::context;
 /// `context` is null or an open context.
 #[cfg_attr(not(test), unsafe(export_name = "ibv_alloc_pd@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
-    entry::pointer(|| {
+    entry::pointer(call!("ibv_alloc_pd", context), || {
         // SAFETY: the caller passes an open context.
         let pd = unsafe { context::provider(context) }?.alloc_pd()?;
         // SAFETY: just made, and nobody else knows it yet.
@@ -27,7 +28,7 @@ pub unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd 
 /// `pd` is null or a live protection domain.
 #[cfg_attr(not(test), unsafe(export_name = "ibv_dealloc_pd@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
-    entry::value(|| {
+    entry::value(call!("ibv_dealloc_pd", pd), || {
         // SAFETY: the caller passes a live protection domain.
         let (pd, provider) = unsafe { context::of(pd) }?;
         provider.dealloc_pd(pd)

@@ -6,6 +6,8 @@ use core::mem::{offset_of, size_of};
 use super::entry;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
+use crate::observe::shown::Hex;
+use crate::observe::{attributes, call};
 use crate::provider::context;
 use crate::provider::object::Handle;
 
@@ -60,7 +62,10 @@ pub unsafe extern "C" fn ibv_query_port(
     port_attr: *mut _compat_ibv_port_attr,
 ) -> c_int {
     // SAFETY: handed on to the caller.
-    entry::value(|| unsafe { query(context, port_num, port_attr.cast(), COMPATIBLE_SIZE) })
+    entry::value(
+        call!("ibv_query_port", context, port_num, out port_attr = attributes::Port(port_attr.cast())),
+        || unsafe { query(context, port_num, port_attr.cast(), COMPATIBLE_SIZE) },
+    )
 }
 
 /// What the `ibv_query_port` macro of `verbs.h` calls: the attributes in the size that the program was compiled
@@ -72,7 +77,16 @@ pub(super) unsafe extern "C" fn query_port(
     port_attr_len: usize,
 ) -> c_int {
     // SAFETY: handed on to the caller.
-    entry::value(|| unsafe { query(context, port_num, port_attr, port_attr_len) })
+    entry::value(
+        call!(
+            "ibv_query_port",
+            context,
+            port_num,
+            out port_attr = attributes::Port(port_attr.cast()),
+            port_attr_len
+        ),
+        || unsafe { query(context, port_num, port_attr, port_attr_len) },
+    )
 }
 
 /// Speed of a port in units of 100 Mb/s, as what the device has of it now; 0 or an errno value.
@@ -85,7 +99,7 @@ pub unsafe extern "C" fn ibv_query_port_speed(
     port_num: u32,
     port_speed: *mut u64,
 ) -> c_int {
-    entry::value(|| {
+    entry::value(call!("ibv_query_port_speed", context, port_num, out port_speed), || {
         // SAFETY: handed on to the caller.
         let (provider, speed) =
             unsafe { (context::provider(context)?, port_speed.as_mut().ok_or(Errno::EINVAL)?) };
@@ -113,7 +127,7 @@ pub unsafe extern "C" fn ibv_query_pkey(
     index: c_int,
     pkey: *mut __be16,
 ) -> c_int {
-    entry::minus_one(|| {
+    entry::minus_one(call!("ibv_query_pkey", context, port_num, index, out pkey), || {
         // SAFETY: the caller passes an open context and a place to write.
         let out = unsafe { pkey.as_mut() }.ok_or(Errno::EINVAL)?;
         // SAFETY: as above.
@@ -138,7 +152,7 @@ pub unsafe extern "C" fn ibv_get_pkey_index(context: *mut ibv_context, port_num:
         }
         Err(Errno::ENOENT)
     };
-    entry::number(search, |errno| {
+    entry::number(call!("ibv_get_pkey_index", context, port_num, pkey = Hex(pkey.into())), search, |errno| {
         errno.set();
         -1
     })

@@ -6,6 +6,8 @@ use core::ffi::{c_int, c_uint};
 use super::entry;
 use crate::abi::verbs::*;
 use crate::errno::Errno;
+use crate::observe::names::{Flags, Named};
+use crate::observe::{self, attributes, call, names};
 use crate::provider::context;
 use crate::provider::object::Handle;
 
@@ -16,7 +18,7 @@ use crate::provider::object::Handle;
 /// `pd` is null or live, `qp_init_attr` null or valid with live objects in it.
 #[cfg_attr(not(test), unsafe(export_name = "ibv_create_qp@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_create_qp(pd: *mut ibv_pd, qp_init_attr: *mut ibv_qp_init_attr) -> *mut ibv_qp {
-    entry::pointer(|| {
+    entry::pointer(call!("ibv_create_qp", pd, qp_init_attr), || {
         // SAFETY: the caller passes a live protection domain and attributes of its own.
         let ((pd, provider), attr) =
             unsafe { (context::of(pd)?, qp_init_attr.as_mut().ok_or(Errno::EINVAL)?) };
@@ -29,7 +31,7 @@ pub(super) unsafe extern "C" fn create_qp_ex(
     context: *mut ibv_context,
     attr: *mut ibv_qp_init_attr_ex,
 ) -> *mut ibv_qp {
-    entry::pointer(|| {
+    entry::pointer(call!("ibv_create_qp_ex", context, attr), || {
         // SAFETY: the caller passes an open context and attributes of its own.
         let (provider, attr) = unsafe { (context::provider(context)?, attr.as_mut().ok_or(Errno::EINVAL)?) };
         let qp = provider.create_qp_ex(attr)?;
@@ -45,7 +47,7 @@ pub(super) unsafe extern "C" fn open_qp(
     context: *mut ibv_context,
     attr: *mut ibv_qp_open_attr,
 ) -> *mut ibv_qp {
-    entry::pointer(|| {
+    entry::pointer(call!("ibv_open_qp", context, attr), || {
         // SAFETY: the caller passes an open context and attributes of its own.
         let (provider, attr) = unsafe { (context::provider(context)?, attr.as_mut().ok_or(Errno::EINVAL)?) };
         provider.open_qp(attr)
@@ -59,10 +61,18 @@ pub(super) unsafe extern "C" fn open_qp(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
     entry::number(
+        call!("ibv_qp_to_qp_ex", qp),
         || {
             // SAFETY: handed on to the caller.
             let (qp, provider) = unsafe { context::of(qp) }?;
-            Ok(provider.qp_to_qp_ex(qp).map_or(core::ptr::null_mut(), Handle::as_ptr))
+            let Some(extended) = provider.qp_to_qp_ex(qp) else { return Ok(core::ptr::null_mut()) };
+            if observe::may_be_seen() {
+                // Here, since a provider's own library may have made it. Plugins of old releases have a shorter
+                // struct.
+                // SAFETY: a live queue pair, which the program cannot use as an extended one before.
+                unsafe { observe::data::builder::observe_qp(extended.as_ptr(), provider.plugin().is_none()) };
+            }
+            Ok(extended.as_ptr())
         },
         |_| core::ptr::null_mut(),
     )
@@ -79,16 +89,25 @@ pub unsafe extern "C" fn ibv_query_qp(
     attr_mask: c_int,
     init_attr: *mut ibv_qp_init_attr,
 ) -> c_int {
-    entry::value(|| {
-        // SAFETY: the caller passes a live queue pair and places to write.
-        let ((qp, provider), attr, init_attr) = unsafe {
-            let attr = attr.as_mut().ok_or(Errno::EINVAL)?;
-            (context::of(qp)?, attr, init_attr.as_mut().ok_or(Errno::EINVAL)?)
-        };
-        provider.query_qp(qp, attr, attr_mask, init_attr)?;
-        note_state(qp, attr, attr_mask);
-        Ok(())
-    })
+    entry::value(
+        call!(
+            "ibv_query_qp",
+            qp,
+            out attr = attributes::QpAttr(attr, attr_mask),
+            attr_mask = attributes::bits(&names::QP_MASK, attr_mask),
+            out init_attr
+        ),
+        || {
+            // SAFETY: the caller passes a live queue pair and places to write.
+            let ((qp, provider), attr, init_attr) = unsafe {
+                let attr = attr.as_mut().ok_or(Errno::EINVAL)?;
+                (context::of(qp)?, attr, init_attr.as_mut().ok_or(Errno::EINVAL)?)
+            };
+            provider.query_qp(qp, attr, attr_mask, init_attr)?;
+            note_state(qp, attr, attr_mask);
+            Ok(())
+        },
+    )
 }
 
 /// Sets the attributes of `attr_mask`, among them the state; 0 or an errno value, with which nothing has
@@ -98,13 +117,21 @@ pub unsafe extern "C" fn ibv_query_qp(
 /// `qp` is null or live, `attr` null or valid.
 #[cfg_attr(not(test), unsafe(export_name = "ibv_modify_qp@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, attr_mask: c_int) -> c_int {
-    entry::value(|| {
-        // SAFETY: the caller passes a live queue pair and attributes of its own.
-        let ((qp, provider), attr) = unsafe { (context::of(qp)?, attr.as_mut().ok_or(Errno::EINVAL)?) };
-        provider.modify_qp(qp, attr, attr_mask)?;
-        note_state(qp, attr, attr_mask);
-        Ok(())
-    })
+    entry::value(
+        call!(
+            "ibv_modify_qp",
+            qp,
+            attr = attributes::QpAttr(attr, attr_mask),
+            attr_mask = attributes::bits(&names::QP_MASK, attr_mask)
+        ),
+        || {
+            // SAFETY: the caller passes a live queue pair and attributes of its own.
+            let ((qp, provider), attr) = unsafe { (context::of(qp)?, attr.as_mut().ok_or(Errno::EINVAL)?) };
+            provider.modify_qp(qp, attr, attr_mask)?;
+            note_state(qp, attr, attr_mask);
+            Ok(())
+        },
+    )
 }
 
 /// `ibv_modify_qp_rate_limit`: limits the rate of sending; 0 or an errno value.
@@ -112,7 +139,7 @@ pub(super) unsafe extern "C" fn modify_qp_rate_limit(
     qp: *mut ibv_qp,
     attr: *mut ibv_qp_rate_limit_attr,
 ) -> c_int {
-    entry::value(|| {
+    entry::value(call!("ibv_modify_qp_rate_limit", qp, attr), || {
         // SAFETY: the caller passes a live queue pair and attributes of its own.
         let ((qp, provider), attr) = unsafe { (context::of(qp)?, attr.as_mut().ok_or(Errno::EINVAL)?) };
         provider.modify_qp_rate_limit(qp, attr)
@@ -134,7 +161,7 @@ fn note_state(qp: Handle<ibv_qp>, attr: &ibv_qp_attr, attr_mask: c_int) {
 /// `qp` is null or live.
 #[cfg_attr(not(test), unsafe(export_name = "ibv_destroy_qp@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
-    entry::value(|| {
+    entry::value(call!("ibv_destroy_qp", qp), || {
         // SAFETY: handed on to the caller.
         let (qp, provider) = unsafe { context::of(qp) }?;
         provider.destroy_qp(qp)
@@ -161,6 +188,12 @@ pub unsafe extern "C" fn ibv_query_qp_data_in_order(
         return 0;
     }
     entry::number(
+        call!(
+            "ibv_query_qp_data_in_order",
+            qp,
+            op = Named(&names::WR_OPCODE, op.into()),
+            flags = Flags(&names::IN_ORDER, flags.into())
+        ),
         || {
             // SAFETY: handed on to the caller.
             let (qp, provider) = unsafe { context::of(qp) }?;
@@ -186,7 +219,7 @@ fn in_order(answer: c_int, flags: u32) -> c_int {
 /// `qp` is null or live, `ece` null or valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_set_ece(qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
-    entry::value(|| {
+    entry::value(call!("ibv_set_ece", qp, ece), || {
         // SAFETY: the caller passes a live queue pair and values of its own.
         let ((qp, provider), ece) = unsafe { (context::of(qp)?, ece.as_mut().ok_or(Errno::EINVAL)?) };
         if ece.vendor_id == 0 {
@@ -202,7 +235,7 @@ pub unsafe extern "C" fn ibv_set_ece(qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_in
 /// `qp` is null or live, `ece` null or can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_query_ece(qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
-    entry::value(|| {
+    entry::value(call!("ibv_query_ece", qp, out ece), || {
         // SAFETY: the caller passes a live queue pair and a place to write.
         let ((qp, provider), ece) = unsafe { (context::of(qp)?, ece.as_mut().ok_or(Errno::EINVAL)?) };
         provider.query_ece(qp, ece)

@@ -2,7 +2,9 @@
 
 use core::ffi::c_int;
 
+use super::entry;
 use crate::abi::verbs::*;
+use crate::observe::call;
 
 struct Rate {
     rate: ibv_rate,
@@ -49,27 +51,33 @@ fn of(rate: ibv_rate_t) -> Option<&'static Rate> {
 /// The rate as a multiple of 2.5 Gb/s; -1 where it is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_rate_to_mult(rate: ibv_rate_t) -> c_int {
-    of(rate).filter(|known| known.mult != 0).map_or(-1, |known| known.mult)
+    entry::plain(call!("ibv_rate_to_mult", rate), || {
+        of(rate).filter(|known| known.mult != 0).map_or(-1, |known| known.mult)
+    })
 }
 
 /// The rate that is `mult` times 2.5 Gb/s; IBV_RATE_MAX where there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn mult_to_ibv_rate(mult: c_int) -> ibv_rate_t {
-    let known = RATES.iter().find(|known| known.mult == mult && mult != 0);
-    known.map_or(IBV_RATE_MAX, |known| known.rate) as ibv_rate_t
+    entry::plain(call!("mult_to_ibv_rate", mult), || {
+        let known = RATES.iter().find(|known| known.mult == mult && mult != 0);
+        known.map_or(IBV_RATE_MAX, |known| known.rate) as ibv_rate_t
+    })
 }
 
 /// The rate in Mb/s; -1 for an unknown one.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_rate_to_mbps(rate: ibv_rate_t) -> c_int {
-    of(rate).map_or(-1, |known| known.mbps)
+    entry::plain(call!("ibv_rate_to_mbps", rate), || of(rate).map_or(-1, |known| known.mbps))
 }
 
 /// The rate of exactly `mbps` Mb/s; IBV_RATE_MAX where there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn mbps_to_ibv_rate(mbps: c_int) -> ibv_rate_t {
-    let known = RATES.iter().find(|known| known.mbps == mbps);
-    known.map_or(IBV_RATE_MAX, |known| known.rate) as ibv_rate_t
+    entry::plain(call!("mbps_to_ibv_rate", mbps), || {
+        let known = RATES.iter().find(|known| known.mbps == mbps);
+        known.map_or(IBV_RATE_MAX, |known| known.rate) as ibv_rate_t
+    })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use core::ffi::c_int;
 use super::entry;
 use crate::abi::verbs::*;
 use crate::errno::Errno;
+use crate::observe::{attributes, call, names};
 use crate::provider::object::Handle;
 use crate::provider::{context, public_fields};
 
@@ -17,7 +18,7 @@ pub unsafe extern "C" fn ibv_create_srq(
     pd: *mut ibv_pd,
     srq_init_attr: *mut ibv_srq_init_attr,
 ) -> *mut ibv_srq {
-    entry::pointer(|| {
+    entry::pointer(call!("ibv_create_srq", pd, srq_init_attr), || {
         // SAFETY: the caller passes a live protection domain, which names its context, and attributes of its
         // own.
         let (pd, context, attr) = unsafe {
@@ -38,7 +39,7 @@ pub(super) unsafe extern "C" fn create_srq_ex(
     context: *mut ibv_context,
     attr: *mut ibv_srq_init_attr_ex,
 ) -> *mut ibv_srq {
-    entry::pointer(|| {
+    entry::pointer(call!("ibv_create_srq_ex", context, attr), || {
         // SAFETY: the caller passes an open context and attributes of its own.
         let (provider, attr) = unsafe { (context::provider(context)?, attr.as_mut().ok_or(Errno::EINVAL)?) };
         let srq = provider.create_srq_ex(attr)?;
@@ -50,7 +51,7 @@ pub(super) unsafe extern "C" fn create_srq_ex(
 
 /// `ibv_get_srq_num`: the number that peers name an XRC queue by; 0 or an errno value.
 pub(super) unsafe extern "C" fn get_srq_num(srq: *mut ibv_srq, srq_num: *mut u32) -> c_int {
-    entry::value(|| {
+    entry::value(call!("ibv_get_srq_num", srq, out srq_num), || {
         // SAFETY: the caller passes a live queue and a place to write.
         let ((srq, provider), srq_num) =
             unsafe { (context::of(srq)?, srq_num.as_mut().ok_or(Errno::EINVAL)?) };
@@ -70,11 +71,20 @@ pub unsafe extern "C" fn ibv_modify_srq(
     srq_attr: *mut ibv_srq_attr,
     srq_attr_mask: c_int,
 ) -> c_int {
-    entry::value(|| {
-        // SAFETY: the caller passes a live queue and attributes of its own.
-        let ((srq, provider), attr) = unsafe { (context::of(srq)?, srq_attr.as_mut().ok_or(Errno::EINVAL)?) };
-        provider.modify_srq(srq, attr, srq_attr_mask)
-    })
+    entry::value(
+        call!(
+            "ibv_modify_srq",
+            srq,
+            srq_attr = attributes::SrqAttr(srq_attr, srq_attr_mask),
+            srq_attr_mask = attributes::bits(&names::SRQ_MASK, srq_attr_mask)
+        ),
+        || {
+            // SAFETY: the caller passes a live queue and attributes of its own.
+            let ((srq, provider), attr) =
+                unsafe { (context::of(srq)?, srq_attr.as_mut().ok_or(Errno::EINVAL)?) };
+            provider.modify_srq(srq, attr, srq_attr_mask)
+        },
+    )
 }
 
 /// Capacities and limit; 0 or an errno value.
@@ -83,7 +93,7 @@ pub unsafe extern "C" fn ibv_modify_srq(
 /// `srq` is null or live, `srq_attr` null or can be written.
 #[cfg_attr(not(test), unsafe(export_name = "ibv_query_srq@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_query_srq(srq: *mut ibv_srq, srq_attr: *mut ibv_srq_attr) -> c_int {
-    entry::value(|| {
+    entry::value(call!("ibv_query_srq", srq, out srq_attr), || {
         // SAFETY: the caller passes a live queue and a place to write.
         let ((srq, provider), attr) = unsafe { (context::of(srq)?, srq_attr.as_mut().ok_or(Errno::EINVAL)?) };
         provider.query_srq(srq, attr)
@@ -96,7 +106,7 @@ pub unsafe extern "C" fn ibv_query_srq(srq: *mut ibv_srq, srq_attr: *mut ibv_srq
 /// `srq` is null or live.
 #[cfg_attr(not(test), unsafe(export_name = "ibv_destroy_srq@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
-    entry::value(|| {
+    entry::value(call!("ibv_destroy_srq", srq), || {
         // SAFETY: handed on to the caller.
         let (srq, provider) = unsafe { context::of(srq) }?;
         provider.destroy_srq(srq)

@@ -3,7 +3,9 @@
 
 use core::ffi::{CStr, c_char, c_uint};
 
+use super::entry;
 use crate::abi::verbs::*;
+use crate::observe::call;
 
 const UNKNOWN: &CStr = c"unknown";
 
@@ -101,39 +103,49 @@ fn name(table: &'static [&CStr], index: Option<usize>) -> *const c_char {
 /// The kind of node, for example `InfiniBand channel adapter`; `unknown` for any other number.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_node_type_str(node_type: ibv_node_type_t) -> *const c_char {
-    name(&NODE_TYPES, (node_type as c_uint as usize).checked_sub(IBV_NODE_CA as usize))
+    entry::plain(call!("ibv_node_type_str", node_type), || {
+        name(&NODE_TYPES, (node_type as c_uint as usize).checked_sub(IBV_NODE_CA as usize))
+    })
 }
 
 /// The state of a port, for example `active`.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_port_state_str(port_state: ibv_port_state_t) -> *const c_char {
-    name(&PORT_STATES, Some(port_state as usize))
+    entry::plain(call!("ibv_port_state_str", port_state), || name(&PORT_STATES, Some(port_state as usize)))
 }
 
 /// The kind of an asynchronous event, for example `port error`.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_event_type_str(event: ibv_event_type_t) -> *const c_char {
-    name(&EVENT_TYPES, Some(event as usize))
+    entry::plain(call!("ibv_event_type_str", event), || name(&EVENT_TYPES, Some(event as usize)))
+}
+
+/// The same for Rust.
+#[must_use]
+pub fn wc_status(status: ibv_wc_status_t) -> &'static CStr {
+    WC_STATUSES.get(status as usize).unwrap_or(&UNKNOWN)
 }
 
 /// The status of a completion, for example `remote access error`.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_wc_status_str(status: ibv_wc_status_t) -> *const c_char {
-    name(&WC_STATUSES, Some(status as usize))
+    entry::plain(call!("ibv_wc_status_str", status), || name(&WC_STATUSES, Some(status as usize)))
 }
 
 /// The kind of a send request, for example `rdma-read`; NULL, as with rdma-core, for the two numbers between
 /// those with a meaning. Programs find it under the private version alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_wr_opcode_str(opcode: ibv_wr_opcode_t) -> *const c_char {
-    const FLUSH: ibv_wr_opcode_t = IBV_WR_FLUSH as ibv_wr_opcode_t;
-    const ATOMIC_WRITE: ibv_wr_opcode_t = IBV_WR_ATOMIC_WRITE as ibv_wr_opcode_t;
-    match opcode {
-        12 | 13 => core::ptr::null(),
-        FLUSH => c"flush".as_ptr(),
-        ATOMIC_WRITE => c"atomic-write".as_ptr(),
-        opcode => name(&WR_OPCODES, Some(opcode as usize)),
-    }
+    entry::plain(call!("ibv_wr_opcode_str", opcode), || {
+        const FLUSH: ibv_wr_opcode_t = IBV_WR_FLUSH as ibv_wr_opcode_t;
+        const ATOMIC_WRITE: ibv_wr_opcode_t = IBV_WR_ATOMIC_WRITE as ibv_wr_opcode_t;
+        match opcode {
+            12 | 13 => core::ptr::null(),
+            FLUSH => c"flush".as_ptr(),
+            ATOMIC_WRITE => c"atomic-write".as_ptr(),
+            opcode => name(&WR_OPCODES, Some(opcode as usize)),
+        }
+    })
 }
 
 #[cfg(test)]

@@ -4,12 +4,14 @@ use core::ffi::{CStr, c_char, c_int};
 
 use super::entry;
 use crate::errno::Errno;
+use crate::observe::call;
+use crate::observe::shown::Address;
 use crate::uverbs::sysfs;
 
 /// Where sysfs is: `/sys`, or what SYSFS_PATH says (which a setuid program ignores).
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_get_sysfs_path() -> *const c_char {
-    sysfs::path().as_ptr()
+    entry::plain(call!("ibv_get_sysfs_path"), || sysfs::path().as_ptr())
 }
 
 /// Reads the file `dir`/`file` of at most `size` bytes into `buf`, without its last newline and NUL-terminated;
@@ -25,6 +27,7 @@ pub unsafe extern "C" fn ibv_read_sysfs_file(
     size: usize,
 ) -> c_int {
     entry::number(
+        call!("ibv_read_sysfs_file", dir, file, buf = Address(buf), size),
         || {
             if dir.is_null() || file.is_null() || (buf.is_null() && size != 0) {
                 return Err(Errno::EINVAL.also_set());

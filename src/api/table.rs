@@ -2,10 +2,12 @@
 //! device that lacks a feature answers as rdma-core's does.
 
 use core::ffi::c_int;
+use core::mem::offset_of;
 use core::ptr::NonNull;
 
 use super::{buf, counters, cq, device, dm, dmah, flow, mr, mw, old_slots, port, qp, srq, td, wq, xrcd};
 use crate::abi::verbs::{ibv_flow, ibv_flow_attr, ibv_qp, verbs_context};
+use crate::observe::data::context::observe_context;
 
 /// Fills the control slots of a context just opened; the data path is the provider's.
 pub(super) fn fill(context: NonNull<verbs_context>) {
@@ -24,40 +26,88 @@ pub(super) fn fill(context: NonNull<verbs_context>) {
     verbs.reg_mr_ex = Some(mr::ibv_reg_mr_ex);
     verbs.dealloc_dmah = Some(dmah::ibv_dealloc_dmah);
     verbs.alloc_dmah = Some(dmah::ibv_alloc_dmah);
-    verbs.query_device_ex = Some(device::query_device_ex);
-    verbs.query_rt_values = Some(device::query_rt_values);
-    verbs.create_srq_ex = Some(srq::create_srq_ex);
-    verbs.get_srq_num = Some(srq::get_srq_num);
-    verbs.create_qp_ex = Some(qp::create_qp_ex);
+    // SAFETY: a whole context.
+    unsafe { put_inline(context, size_of::<verbs_context>()) };
 
-    verbs.advise_mr = Some(mr::advise_mr);
-    verbs.alloc_null_mr = Some(mr::alloc_null_mr);
-    verbs.read_counters = Some(counters::read_counters);
-    verbs.attach_counters_point_flow = Some(counters::attach_counters_point_flow);
-    verbs.create_counters = Some(counters::create_counters);
-    verbs.destroy_counters = Some(counters::destroy_counters);
-    verbs.reg_dm_mr = Some(dm::reg_dm_mr);
-    verbs.alloc_dm = Some(dm::alloc_dm);
-    verbs.free_dm = Some(dm::free_dm);
-    verbs.modify_flow_action_esp = Some(flow::modify_flow_action_esp);
-    verbs.destroy_flow_action = Some(flow::destroy_flow_action);
-    verbs.create_flow_action_esp = Some(flow::create_flow_action_esp);
-    verbs.modify_qp_rate_limit = Some(qp::modify_qp_rate_limit);
-    verbs.alloc_parent_domain = Some(td::alloc_parent_domain);
-    verbs.dealloc_td = Some(td::dealloc_td);
-    verbs.alloc_td = Some(td::alloc_td);
-    verbs.modify_cq = Some(cq::modify_cq);
-    verbs.destroy_rwq_ind_table = Some(wq::destroy_rwq_ind_table);
-    verbs.create_rwq_ind_table = Some(wq::create_rwq_ind_table);
-    verbs.destroy_wq = Some(wq::destroy_wq);
-    verbs.modify_wq = Some(wq::modify_wq);
-    verbs.create_wq = Some(wq::create_wq);
-    verbs.open_qp = Some(qp::open_qp);
-    verbs.open_xrcd = Some(xrcd::open_xrcd);
-    verbs.close_xrcd = Some(xrcd::close_xrcd);
-    verbs.ibv_destroy_flow = Some(flow::destroy_flow);
-    verbs.ibv_create_flow = Some(flow::create_flow);
+    library(context);
+}
 
+macro_rules! inline_slots {
+    ($($slot:ident = $function:expr;)+) => {
+        /// Fills the slots that only inline functions of `verbs.h` call, of those that a context of `size`
+        /// bytes has.
+        ///
+        /// # Safety
+        /// `context` is the place of a context, of which its last `size` bytes are there.
+        unsafe fn put_inline(context: NonNull<verbs_context>, size: usize) {
+            $(
+                if size_of::<verbs_context>() - offset_of!(verbs_context, $slot) <= size {
+                    // SAFETY: by the contract the slot is there.
+                    unsafe { (*context.as_ptr()).$slot = Some($function) };
+                }
+            )+
+        }
+    };
+}
+
+inline_slots! {
+    query_device_ex = device::query_device_ex;
+    query_rt_values = device::query_rt_values;
+    create_srq_ex = srq::create_srq_ex;
+    get_srq_num = srq::get_srq_num;
+    create_qp_ex = qp::create_qp_ex;
+    advise_mr = mr::advise_mr;
+    alloc_null_mr = mr::alloc_null_mr;
+    read_counters = counters::read_counters;
+    attach_counters_point_flow = counters::attach_counters_point_flow;
+    create_counters = counters::create_counters;
+    destroy_counters = counters::destroy_counters;
+    reg_dm_mr = dm::reg_dm_mr;
+    alloc_dm = dm::alloc_dm;
+    free_dm = dm::free_dm;
+    modify_flow_action_esp = flow::modify_flow_action_esp;
+    destroy_flow_action = flow::destroy_flow_action;
+    create_flow_action_esp = flow::create_flow_action_esp;
+    modify_qp_rate_limit = qp::modify_qp_rate_limit;
+    alloc_parent_domain = td::alloc_parent_domain;
+    dealloc_td = td::dealloc_td;
+    alloc_td = td::alloc_td;
+    modify_cq = cq::modify_cq;
+    destroy_rwq_ind_table = wq::destroy_rwq_ind_table;
+    create_rwq_ind_table = wq::create_rwq_ind_table;
+    destroy_wq = wq::destroy_wq;
+    modify_wq = wq::modify_wq;
+    create_wq = wq::create_wq;
+    open_qp = qp::open_qp;
+    open_xrcd = xrcd::open_xrcd;
+    close_xrcd = xrcd::close_xrcd;
+    ibv_destroy_flow = flow::destroy_flow;
+    ibv_create_flow = flow::create_flow;
+}
+
+/// Has the data calls of a native provider's context observed.
+pub(super) fn observe(context: NonNull<verbs_context>) {
+    // SAFETY: the context was just made and nobody else knows it yet.
+    let verbs = unsafe { &mut *context.as_ptr() };
+    observe_context(&mut verbs.context.ops, Some(&mut verbs.post_srq_ops));
+}
+
+/// Has a plugin's context observed: besides the data calls also the plugin's functions that inline functions of
+/// `verbs.h` call, which then go by way of the C entry points here.
+pub(super) fn observe_plugin(context: NonNull<verbs_context>) {
+    const BEFORE: usize = size_of::<verbs_context>() - offset_of!(verbs_context, post_srq_ops);
+    let verbs = context.as_ptr();
+    // SAFETY: as for `library`; `sz` says how much is there.
+    unsafe {
+        let size = (*verbs).sz;
+        put_inline(context, size);
+        let post_srq_ops = (BEFORE <= size).then(|| &mut (*verbs).post_srq_ops);
+        let ops = &mut (*verbs).context.ops;
+        observe_context(ops, post_srq_ops);
+        ops.alloc_mw = Some(mw::alloc_mw);
+        ops.dealloc_mw = Some(mw::dealloc_mw);
+        ops.bind_mw = Some(mw::bind_mw);
+    }
     library(context);
 }
 

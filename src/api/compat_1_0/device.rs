@@ -10,6 +10,7 @@ use super::layout::*;
 use super::{made, post, publish, release, with};
 use crate::abi::verbs::*;
 use crate::errno::Errno;
+use crate::observe::UNNAMED;
 
 /// A NULL-terminated array of devices. Today's array stands in the place before the first, where 1.0's
 /// `ibv_free_device_list` finds it.
@@ -55,7 +56,7 @@ unsafe extern "C" fn ibv_get_device_list(num: *mut c_int) -> *mut *mut ibv_devic
 
 #[cfg_attr(not(test), unsafe(export_name = "ibv_free_device_list@IBVERBS_1.0"))]
 unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device_1_0) {
-    entry::nothing(|| {
+    entry::nothing(UNNAMED, || {
         if list.is_null() {
             return Err(Errno::EINVAL);
         }
@@ -98,7 +99,7 @@ unsafe fn real(device: *mut ibv_device_1_0) -> *mut ibv_device {
 
 #[cfg_attr(not(test), unsafe(export_name = "ibv_open_device@IBVERBS_1.0"))]
 unsafe extern "C" fn ibv_open_device(device: *mut ibv_device_1_0) -> *mut ibv_context_1_0 {
-    entry::pointer(|| {
+    entry::unseen(|| {
         // SAFETY: the caller passes a live device; what is opened is live.
         let real_context = unsafe { made(device::ibv_open_device(real(device))) }?.as_ptr();
         publish(ibv_context_1_0 {

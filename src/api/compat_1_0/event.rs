@@ -7,6 +7,7 @@ use super::super::{channel, entry, event};
 use super::layout::*;
 use crate::abi::verbs::*;
 use crate::errno::Errno;
+use crate::observe::UNNAMED;
 
 /// The object in the event is the program's struct of 1.0, which today's object carries as its context.
 #[cfg_attr(not(test), unsafe(export_name = "ibv_get_async_event@IBVERBS_1.0"))]
@@ -36,7 +37,7 @@ unsafe extern "C-unwind" fn ibv_get_async_event(
 
 #[cfg_attr(not(test), unsafe(export_name = "ibv_ack_async_event@IBVERBS_1.0"))]
 unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
-    entry::nothing(|| {
+    entry::nothing(UNNAMED, || {
         // SAFETY: the caller passes an event as it got it: the type says which struct of 1.0 it holds, which
         // lives until the event is acknowledged.
         unsafe {
@@ -75,7 +76,7 @@ unsafe extern "C-unwind" fn ibv_get_cq_event(
 
 #[cfg_attr(not(test), unsafe(export_name = "ibv_ack_cq_events@IBVERBS_1.0"))]
 unsafe extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq_1_0, nevents: c_uint) {
-    entry::nothing(|| {
+    entry::nothing(UNNAMED, || {
         // SAFETY: the caller passes a live queue.
         unsafe { channel::ibv_ack_cq_events(cq.as_ref().ok_or(Errno::EINVAL)?.real_cq, nevents) };
         Ok(())

@@ -10,7 +10,7 @@ use crate::errno::Errno;
 
 #[cfg_attr(not(test), unsafe(export_name = "ibv_alloc_pd@IBVERBS_1.0"))]
 unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context_1_0) -> *mut ibv_pd_1_0 {
-    entry::pointer(|| {
+    entry::unseen(|| {
         // SAFETY: the caller passes an open context; what is made is live.
         let real_pd = unsafe {
             let context = context.as_ref().ok_or(Errno::EINVAL)?;
@@ -33,7 +33,7 @@ unsafe extern "C" fn ibv_reg_mr(
     length: usize,
     access: c_int,
 ) -> *mut ibv_mr_1_0 {
-    entry::pointer(|| {
+    entry::unseen(|| {
         // SAFETY: the caller passes a live domain; what is made is live.
         unsafe {
             let domain = pd.as_ref().ok_or(Errno::EINVAL)?;
@@ -52,7 +52,7 @@ unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr_1_0) -> c_int {
 
 #[cfg_attr(not(test), unsafe(export_name = "ibv_create_ah@IBVERBS_1.0"))]
 unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd_1_0, attr: *mut ibv_ah_attr) -> *mut ibv_ah_1_0 {
-    entry::pointer(|| {
+    entry::unseen(|| {
         // SAFETY: the caller passes a live domain and attributes of its own; what is made is live.
         unsafe {
             let domain = pd.as_ref().ok_or(Errno::EINVAL)?;

@@ -22,6 +22,7 @@ use ironverbs_os::growth::small_box;
 
 use super::entry;
 use crate::errno::{Errno, Result};
+use crate::observe::UNNAMED;
 use crate::provider::object::Handle;
 
 /// Gives a struct of 1.0 to the program.
@@ -45,6 +46,7 @@ unsafe fn made<T>(object: *mut T) -> Result<Handle<T>> {
 /// `object` is null or a live struct of [`publish`], which the program gives up.
 unsafe fn release<T>(object: *mut T, destroy: impl FnOnce(&T) -> c_int) -> c_int {
     entry::number(
+        UNNAMED,
         || {
             // SAFETY: by the contract.
             let answer = destroy(unsafe { object.as_ref() }.ok_or(Errno::EINVAL)?);
@@ -64,7 +66,7 @@ unsafe fn release<T>(object: *mut T, destroy: impl FnOnce(&T) -> c_int) -> c_int
 /// `object` is null or live.
 unsafe fn with<T>(object: *mut T, verb: impl FnOnce(&T) -> c_int) -> c_int {
     // SAFETY: by the contract.
-    entry::number(|| Ok(verb(unsafe { object.as_ref() }.ok_or(Errno::EINVAL)?)), |errno| errno.0)
+    entry::number(UNNAMED, || Ok(verb(unsafe { object.as_ref() }.ok_or(Errno::EINVAL)?)), |errno| errno.0)
 }
 
 /// Does nothing. Libraries of providers called it before rdma-core 13, and old ones still do.

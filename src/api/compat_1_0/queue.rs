@@ -16,7 +16,7 @@ unsafe extern "C" fn ibv_create_cq(
     channel: *mut ibv_comp_channel,
     comp_vector: c_int,
 ) -> *mut ibv_cq_1_0 {
-    entry::pointer(|| {
+    entry::unseen(|| {
         // SAFETY: the caller passes an open context, and a live channel or null; what is made is live, and
         // nobody else knows it yet.
         unsafe {
@@ -54,7 +54,7 @@ unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq_1_0) -> c_int {
 
 #[cfg_attr(not(test), unsafe(export_name = "ibv_create_srq@IBVERBS_1.0"))]
 unsafe extern "C" fn ibv_create_srq(pd: *mut ibv_pd_1_0, attr: *mut ibv_srq_init_attr) -> *mut ibv_srq_1_0 {
-    entry::pointer(|| {
+    entry::unseen(|| {
         // SAFETY: the caller passes a live domain and attributes of its own; what is made is live, and nobody
         // else knows it yet.
         unsafe {

@@ -11,7 +11,7 @@ use crate::errno::Errno;
 
 #[cfg_attr(not(test), unsafe(export_name = "ibv_create_qp@IBVERBS_1.0"))]
 unsafe extern "C" fn ibv_create_qp(pd: *mut ibv_pd_1_0, attr: *mut ibv_qp_init_attr_1_0) -> *mut ibv_qp_1_0 {
-    entry::pointer(|| {
+    entry::unseen(|| {
         // SAFETY: the caller passes a live domain, and attributes of its own that name live objects; what is
         // made is live, and nobody else knows it yet.
         unsafe {
