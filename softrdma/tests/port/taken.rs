@@ -60,7 +60,12 @@ fn soft_roce_is_named() {
     }
     let error = refused(0);
     assert_eq!(error, PortError::Held(Holder::SoftRoce));
-    assert!(error.to_string().contains("(rdma_rxe), or use another network namespace"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("(rdma_rxe), use another network namespace, or let all hosts use another port"),
+        "{error}"
+    );
 }
 
 /// Two users.

@@ -73,6 +73,8 @@ pub struct Source {
 }
 
 const TABLE: &str = "src/api/table.rs";
+/// The macro there that names those which inline functions alone call.
+const SLOTS: &str = "inline_slots";
 const TRAITS: &str = "src/provider/verbs/";
 const DATA_PATH: &str = "src/provider/data_path.rs";
 const API: &str = "src/api/";
@@ -421,7 +423,13 @@ impl<'ast> Visit<'ast> for FileReader<'_> {
     fn visit_item_macro(&mut self, item: &'ast syn::ItemMacro) {
         let (outer, last) = path_of(&item.mac.path);
         let text = item.mac.tokens.to_string();
-        if item.ident.as_ref().is_some_and(|name| name == ASSIGNS) {
+        if self.name == TABLE && last == SLOTS {
+            // slot = module::function;
+            let pairs = text.split(';').filter_map(|pair| pair.split_once('='));
+            let path = |text: &str| syn::parse_str(text).ok().map(|path| path_of(&path));
+            let slots = pairs.filter_map(|(slot, function)| Some((slot.trim().to_owned(), path(function)?)));
+            self.source.slots.extend(slots);
+        } else if item.ident.as_ref().is_some_and(|name| name == ASSIGNS) {
             // public.FIELD = …
             let fields = text.split("public .").skip(1).map(|rest| identifier(rest.trim_start()).to_owned());
             let file = self.name.trim_start_matches(PROVIDERS).trim_end_matches(".rs").to_owned();
