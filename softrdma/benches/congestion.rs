@@ -4,8 +4,7 @@
 //! `congestion [SEED...]`: goodput of one flow where packets are lost at random, and the shares of several
 //! flows that meet at one bottleneck, whose queue drops what it has no room for.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 
 use softrdma::rules::requester::Retry;
 use softrdma::rules::verbs::{Opcode, Status};
@@ -48,33 +47,12 @@ struct Network {
     trains: bool,
 }
 
-/// What happens, to which flow.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+/// What happens to a flow.
 enum Event {
-    /// Packets arrive at the responder.
-    Requests(Vec<(Arrival, u32)>),
-    Answer(Arrival),
+    /// Packets arrive at the responder, with so many bytes of payload.
+    Requests(Vec<(Head, u32)>),
+    Answer(Head),
     Timer,
-}
-
-/// Headers, which have no order, beside a number that has.
-struct Arrival(u64, Head);
-
-impl PartialEq for Arrival {
-    fn eq(&self, other: &Self) -> bool {
-        self.0 == other.0
-    }
-}
-impl Eq for Arrival {}
-impl PartialOrd for Arrival {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Arrival {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.cmp(&other.0)
-    }
 }
 
 struct Flow {
@@ -90,7 +68,8 @@ struct Flow {
 struct World {
     network: Network,
     flows: Vec<Flow>,
-    events: BinaryHeap<Reverse<(u64, u64, usize, Event)>>,
+    /// By their time, and their number where that is the same: of which flow.
+    events: BTreeMap<(u64, u64), (usize, Event)>,
     /// When the queue is empty.
     drained: u64,
     count: u64,
@@ -114,7 +93,7 @@ impl World {
             Flow { requester, responder, done: 0, sent: 0, timer: u64::MAX }
         };
         let flows = (0..network.flows).map(|_| flow()).collect();
-        let events = BinaryHeap::new();
+        let events = BTreeMap::new();
         Self { network, flows, events, drained: 0, count: 0, random: seed.wrapping_mul(0x9e37_79b9) | 1 }
     }
 
@@ -131,7 +110,7 @@ impl World {
 
     fn push(&mut self, at: u64, flow: usize, event: Event) {
         self.count += 1;
-        self.events.push(Reverse((at, self.count, flow, event)));
+        self.events.insert((at, self.count), (flow, event));
     }
 
     /// When bytes that come to the queue now have left it; `None` where it has no room.
@@ -160,7 +139,7 @@ impl World {
                 && let Some(transmit) = flow.requester.next(now)
             {
                 flow.sent += 1;
-                burst.push((Arrival(0, transmit.head), transmit.length));
+                burst.push((transmit.head, transmit.length));
             }
             if burst.is_empty() {
                 break;
@@ -176,7 +155,7 @@ impl World {
         }
     }
 
-    fn carry(&mut self, at: usize, mut burst: Vec<(Arrival, u32)>, now: u64) {
+    fn carry(&mut self, at: usize, mut burst: Vec<(Head, u32)>, now: u64) {
         let train = self.flows[at].requester.train().min(LONGEST_TRAIN) as usize;
         let together = if self.network.trains { train } else { 1 };
         while !burst.is_empty() {
@@ -199,11 +178,11 @@ impl World {
                     flow.requester.expire(now);
                 }
             }
-            Event::Answer(Arrival(_, head)) => {
+            Event::Answer(head) => {
                 flow.requester.take(&Packet { bth: head.bth, headers: head.headers, payload: &[] }, now);
             }
             Event::Requests(packets) => {
-                for (Arrival(_, head), length) in packets {
+                for (head, length) in packets {
                     let payload = &PAYLOAD[..length as usize];
                     let step = flow.responder.take(&Packet { bth: head.bth, headers: head.headers, payload });
                     if let Step::Execute(_) = step {
@@ -212,7 +191,7 @@ impl World {
                 }
                 let mut answers = Vec::new();
                 while let Some(answer) = flow.responder.next_response(now) {
-                    answers.push(Arrival(0, answer.head));
+                    answers.push(answer.head);
                 }
                 for answer in answers {
                     if !self.is_lost() {
@@ -233,10 +212,8 @@ impl World {
             (0..self.flows.len()).for_each(|at| self.push(at as u64 * MILLISECOND / 10, at, Event::Timer));
             self.flows.iter_mut().for_each(|flow| flow.timer = 0);
         }
-        while let Some(Reverse((now, ..))) = self.events.peek()
-            && *now < until
-            && let Some(Reverse((now, _, at, event))) = self.events.pop()
-        {
+        while let Some(first) = self.events.first_entry().filter(|first| first.key().0 < until) {
+            let ((now, _), (at, event)) = first.remove_entry();
             self.happen(at, event, now);
         }
     }

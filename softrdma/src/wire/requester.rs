@@ -8,7 +8,8 @@
 //! | `answers` | what an answer changes |
 //! | `timer` | what happens when none comes |
 //! | `credits` | receive requests that the peer says it has |
-//! | `tail_loss` | the question whether the last packet was lost |
+//! | `tail_loss` | the question whether the last packets were lost |
+//! | `train` | how many packets leave by one call |
 //!
 //! Packets are counted from the queue pair's first on, without wrapping around; their PSN is the first one plus
 //! that, in 24 bits. Answers are held against that count first: what is not an answer to a packet that is under
@@ -26,6 +27,7 @@ mod credits;
 pub mod message;
 mod tail_loss;
 mod timer;
+mod train;
 
 use std::collections::TryReserveError;
 

@@ -11,7 +11,6 @@
 use super::message::Transmit;
 use super::{Requester, is_answered};
 use crate::wire::opcode::Transport;
-use crate::wire::window::MOST;
 
 /// The peer is not asked sooner, in nanoseconds: so long it may wait for a processor.
 const LEAST: u64 = 16_000_000;
@@ -19,9 +18,6 @@ const LEAST: u64 = 16_000_000;
 const LEAST_OF_LOSSY: u64 = 1_000_000;
 /// Nor before so many round trips.
 const ROUND_TRIPS: u64 = 4;
-/// In nanoseconds: packets that leave by one call are what the window lets go in that time, as TCP has it
-/// (`tcp_tso_autosize`).
-const TOGETHER: u64 = 1_000_000;
 
 /// What a requester knows of round trips, and of silence.
 #[derive(Debug, Default)]
@@ -53,6 +49,11 @@ impl TailLoss {
         (self.quiet_since, self.asked, self.due) = (now, false, 0);
     }
 
+    /// How long a round trip takes, in nanoseconds; 0 where that is not known yet.
+    pub(super) fn round_trip(&self) -> u64 {
+        self.round_trip
+    }
+
     /// All packets before `end` are acknowledged.
     pub(super) fn acknowledged(&mut self, end: u64, now: u64) {
         if let Some((_, at)) = self.timed.filter(|(timed, _)| *timed <= end) {
@@ -70,17 +71,6 @@ impl TailLoss {
 }
 
 impl Requester {
-    /// How many packets are to leave by one call: where a host cuts them apart late, a queue behind it drops
-    /// them together, and of flows that share it one suffers for all.
-    #[must_use]
-    pub fn train(&self) -> u32 {
-        match self.tail_loss.round_trip {
-            // Not known, or as fast as a local network.
-            0..TOGETHER => MOST,
-            long => (u64::from(self.window.size()) * TOGETHER / long).max(1) as u32,
-        }
-    }
-
     /// When the peer is asked, unless it is heard before.
     pub(super) fn asks_at(&self) -> Option<u64> {
         let tail = &self.tail_loss;

@@ -94,3 +94,21 @@ fn what_has_ended_does_not_fail() {
     requester.fail(Ticket(7), Status::LocProtErr);
     assert_eq!(requester.done(), None);
 }
+
+#[test]
+fn fewer_packets_leave_together_where_round_trips_are_long() {
+    // The window is 16 packets, and grows by each that is acknowledged.
+    for (round_trip, train) in
+        [(50_000, 128), (999_999, 128), (1_000_000, 17), (4_000_000, 4), (40_000_000, 1)]
+    {
+        let mut requester = requester(Transport::Rc, Mtu::LEAST);
+        assert_eq!(requester.train(), 128);
+        for _ in 0..8 {
+            requester.post(&Message::new(Verb::Send, 256)).unwrap();
+        }
+        let sent: Vec<_> = std::iter::from_fn(|| requester.next(0)).collect();
+        assert_eq!(sent.len(), 8);
+        requester.take(&acknowledgement(sent[0].head.bth.psn), round_trip);
+        assert_eq!((requester.window(), requester.train()), (17, train));
+    }
+}
