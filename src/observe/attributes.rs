@@ -112,6 +112,19 @@ impl Shown for Chars<'_> {
     }
 }
 
+/// What both structs of a queue pair to be begin with.
+macro_rules! queue_pair {
+    ($attr:ident, $fields:ident) => {
+        $fields.pointer("qp_context", $attr.qp_context);
+        $fields.field("send_cq", $attr.send_cq);
+        $fields.field("recv_cq", $attr.recv_cq);
+        $fields.pointer("srq", $attr.srq);
+        $fields.field("cap", $attr.cap);
+        $fields.named("qp_type", &names::QP_TYPE, $attr.qp_type);
+        $fields.field("sq_sig_all", $attr.sq_sig_all);
+    };
+}
+
 structs! {
     ibv_qp_cap |cap, fields| {
         fields.field("max_send_wr", cap.max_send_wr);
@@ -121,23 +134,11 @@ structs! {
         fields.set("max_inline_data", cap.max_inline_data);
     }
     ibv_qp_init_attr |attr, fields| {
-        fields.pointer("qp_context", attr.qp_context);
-        fields.field("send_cq", attr.send_cq);
-        fields.field("recv_cq", attr.recv_cq);
-        fields.pointer("srq", attr.srq);
-        fields.field("cap", attr.cap);
-        fields.named("qp_type", &names::QP_TYPE, attr.qp_type);
-        fields.field("sq_sig_all", attr.sq_sig_all);
+        queue_pair!(attr, fields);
     }
     ibv_qp_init_attr_ex |attr, fields| {
         let has = |bit: ibv_qp_init_attr_mask| attr.comp_mask & bit as u32 != 0;
-        fields.pointer("qp_context", attr.qp_context);
-        fields.field("send_cq", attr.send_cq);
-        fields.field("recv_cq", attr.recv_cq);
-        fields.pointer("srq", attr.srq);
-        fields.field("cap", attr.cap);
-        fields.named("qp_type", &names::QP_TYPE, attr.qp_type);
-        fields.field("sq_sig_all", attr.sq_sig_all);
+        queue_pair!(attr, fields);
         fields.field("comp_mask", Flags(&names::QP_INIT_MASK, attr.comp_mask.into()));
         if has(IBV_QP_INIT_ATTR_PD) {
             fields.field("pd", attr.pd);

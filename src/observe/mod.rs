@@ -28,7 +28,7 @@ pub mod ring;
 pub mod shown;
 mod thread;
 
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::ffi::{OsStr, OsString};
 
 use ironverbs_os::environment::trusted;
@@ -51,6 +51,8 @@ const WAITS: u8 = 3;
 static STATE: AtomicU8 = AtomicU8::new(UNKNOWN);
 /// The folder in which rings are made.
 static FOLDER: OnceBox<OsString> = OnceBox::new();
+/// Some calls are not observed.
+static LOST: AtomicBool = AtomicBool::new(false);
 
 /// Whether calls are, or may come to be, observed: asked where a device is opened.
 pub fn may_be_seen() -> bool {
@@ -98,7 +100,21 @@ fn settled() -> u8 {
 fn start(folder: OsString) -> bool {
     let _ = FOLDER.set(ironverbs_os::growth::small_box(folder));
     STATE.store(ON, Ordering::Release);
+    if LOST.load(Ordering::Acquire) {
+        lose();
+    }
     true
+}
+
+/// Has the command say that not all calls are shown, now or when there is one. `errno` is as it was.
+#[cold]
+fn lose() {
+    LOST.store(true, Ordering::Release);
+    if let Some(folder) = folder() {
+        let before = Errno::last();
+        uncancelled(|| ring::say_lost(folder));
+        before.set();
+    }
 }
 
 fn folder() -> Option<&'static OsStr> {

@@ -13,10 +13,10 @@ use ironverbs_os::errno::Errno;
 use ironverbs_os::fork;
 use ironverbs_os::guard::uncancelled;
 
-use super::folder;
 use super::line::Line;
 use super::record::{EMPTY_PLACES, Empty, Header, LARGEST, Text, data, flag, kind};
-use super::ring::{Ring, say_lost};
+use super::ring::Ring;
+use super::{folder, lose};
 
 /// Words of a data record behind its header.
 pub const WORDS: usize = (LARGEST - size_of::<Header>()) / 8;
@@ -106,7 +106,7 @@ fn fill(thread: &mut Thread) -> bool {
     let Some(folder) = folder() else { return false };
     thread.ring = Ring::create(folder).ok();
     if thread.ring.is_none() {
-        say_lost(folder);
+        lose();
         GIVEN_UP.store(process, Ordering::Relaxed);
     }
     thread.ring.is_some()
@@ -154,9 +154,7 @@ impl Thread {
     fn write(&mut self, header: Header, parts: &[&[u8]]) {
         let (Some(ring), Some(folder)) = (&mut self.ring, folder()) else { return };
         if !ring.write(folder, header, parts) {
-            ring.unmap();
-            self.ring = None;
-            GIVEN_UP.store(self.process, Ordering::Relaxed);
+            self.give_up();
         }
     }
 

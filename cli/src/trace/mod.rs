@@ -273,7 +273,10 @@ pub fn run(places: &Places, trace: Trace) -> Result<ExitCode> {
         written = traced.pass(&mut output, true).map(|_| ()).and_then(|()| output.end());
     }
     if traced.folder.has_lost() {
-        eprintln!("ironverbs: a process could make no file for its calls; they are not shown");
+        eprintln!(
+            "ironverbs: not all calls are shown: a process could make no file for them, or has more kinds of \
+             devices than can be told apart"
+        );
     }
     drop(traced);
     let status = program.end();

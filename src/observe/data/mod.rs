@@ -5,7 +5,7 @@
 //! and each function here is there once for each number, so that it knows the provider's without asking which
 //! object it is called for: `ibv_context.ops` ([`context`]), `ibv_cq_ex` ([`walk`]), `ibv_qp_ex` ([`builder`]),
 //! and the functions of `ibv_wq` and `ibv_dm` ([`context`]). Where a process has more of them than there are
-//! numbers, the rest is not observed.
+//! numbers, the rest is not observed, and the command says so.
 
 pub mod builder;
 pub mod context;
@@ -19,7 +19,7 @@ use ironverbs_os::fork::ProcessMutex;
 
 use super::record::{Header, flag};
 use super::thread::{self, Thread, WORDS};
-use super::{is_on, now};
+use super::{is_on, lose, now};
 
 /// The providers' tables of one kind.
 pub(crate) struct Originals<T, const MOST: usize> {
@@ -59,6 +59,7 @@ impl<T: Copy + PartialEq, const MOST: usize> Originals<T, MOST> {
             return Some(known);
         }
         if count == MOST {
+            lose();
             return None;
         }
         // SAFETY: nobody reads it yet, and the lock keeps others from writing.
@@ -197,3 +198,17 @@ pub(crate) use each_number;
 
 /// How many tables of a kind there can be.
 pub(crate) const MOST: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_table_has_a_number_as_long_as_there_are_some() {
+        let tables = Originals::<u32, 2>::new();
+        assert_eq!([7, 8, 7].map(|table| tables.number(table)), [Some(0), Some(1), Some(0)]);
+        assert_eq!((tables.number(9), tables.number(8)), (None, Some(1)));
+        assert_eq!((*tables.get(0), *tables.get(1)), (7, 8));
+        assert!(super::super::LOST.load(Ordering::Acquire));
+    }
+}
