@@ -9,6 +9,7 @@
 //! | [`uverbs`] | what the kernel is asked: discovery, device files, commands, event files |
 //! | [`observe`] | what `ironverbs trace` sees of calls, by the C entry points |
 //! | [`errno`] [`log`] [`reserve`] | error numbers; the trace; memory set apart for calls |
+//! | `event_subject` | which object an asynchronous event names |
 //! | `guard` `environment` | what lies between a C caller and Rust; variables and whether they are believed |
 //!
 //! Dependencies point down only: `api` → `provider` → `uverbs` → kernel.
@@ -20,6 +21,7 @@ pub mod abi;
 pub mod api;
 mod environment;
 pub mod errno;
+mod event_subject;
 mod guard;
 pub mod log;
 pub mod observe;

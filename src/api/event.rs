@@ -7,49 +7,10 @@ use libc::{pthread_cond_t, pthread_mutex_t};
 use super::entry;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
+use crate::event_subject::{Subject, subject};
 use crate::observe::call;
 use crate::provider::context;
 use crate::provider::object::Handle;
-
-/// What an event is about.
-pub(super) enum Subject {
-    Cq,
-    Qp,
-    Srq,
-    Wq,
-    /// A port or the whole device.
-    Port,
-}
-
-/// Which kind of object an event of this type names.
-pub(super) fn subject(event_type: ibv_event_type_t) -> Subject {
-    const CQ: [ibv_event_type; 1] = [IBV_EVENT_CQ_ERR];
-    const SRQ: [ibv_event_type; 2] = [IBV_EVENT_SRQ_ERR, IBV_EVENT_SRQ_LIMIT_REACHED];
-    const WQ: [ibv_event_type; 1] = [IBV_EVENT_WQ_FATAL];
-    const QP: [ibv_event_type; 8] = [
-        IBV_EVENT_QP_FATAL,
-        IBV_EVENT_QP_REQ_ERR,
-        IBV_EVENT_QP_ACCESS_ERR,
-        IBV_EVENT_COMM_EST,
-        IBV_EVENT_SQ_DRAINED,
-        IBV_EVENT_PATH_MIG,
-        IBV_EVENT_PATH_MIG_ERR,
-        IBV_EVENT_QP_LAST_WQE_REACHED,
-    ];
-    let among =
-        |events: &[ibv_event_type]| events.iter().any(|&event| event as ibv_event_type_t == event_type);
-    if among(&CQ) {
-        Subject::Cq
-    } else if among(&QP) {
-        Subject::Qp
-    } else if among(&SRQ) {
-        Subject::Srq
-    } else if among(&WQ) {
-        Subject::Wq
-    } else {
-        Subject::Port
-    }
-}
 
 /// Waits for the next event of the device; 0, or -1 with `errno` (EAGAIN on a non-blocking `async_fd` without
 /// events). Each event must be acknowledged before its object can be destroyed. A cancellation point.

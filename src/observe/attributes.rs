@@ -8,6 +8,7 @@ use super::line::Line;
 use super::names::{self, Flags, Named, Names};
 use super::shown::{Address, Hex, List, Shown};
 use crate::abi::verbs::*;
+use crate::event_subject::{Subject, subject};
 
 /// Writes the fields of a struct.
 pub(super) struct Fields<'a> {
@@ -424,39 +425,6 @@ structs! {
     }
     ibv_flow_action_esp_attr |attr, fields| {
         fields.field("comp_mask", Hex(attr.comp_mask.into()));
-    }
-}
-
-/// What an event is about.
-enum Subject {
-    Cq,
-    Qp,
-    Srq,
-    Wq,
-    Port,
-}
-
-fn subject(event_type: ibv_event_type_t) -> Subject {
-    let is = |events: &[ibv_event_type]| events.iter().any(|event| *event as ibv_event_type_t == event_type);
-    if is(&[IBV_EVENT_CQ_ERR]) {
-        Subject::Cq
-    } else if is(&[IBV_EVENT_SRQ_ERR, IBV_EVENT_SRQ_LIMIT_REACHED]) {
-        Subject::Srq
-    } else if is(&[IBV_EVENT_WQ_FATAL]) {
-        Subject::Wq
-    } else if is(&[
-        IBV_EVENT_QP_FATAL,
-        IBV_EVENT_QP_REQ_ERR,
-        IBV_EVENT_QP_ACCESS_ERR,
-        IBV_EVENT_COMM_EST,
-        IBV_EVENT_SQ_DRAINED,
-        IBV_EVENT_PATH_MIG,
-        IBV_EVENT_PATH_MIG_ERR,
-        IBV_EVENT_QP_LAST_WQE_REACHED,
-    ]) {
-        Subject::Qp
-    } else {
-        Subject::Port
     }
 }
 

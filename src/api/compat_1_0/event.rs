@@ -2,11 +2,11 @@
 
 use core::ffi::{c_int, c_uint, c_void};
 
-use super::super::event::{Subject, subject};
 use super::super::{channel, entry, event};
 use super::layout::*;
 use crate::abi::verbs::*;
 use crate::errno::Errno;
+use crate::event_subject::{Subject, subject};
 use crate::observe::UNNAMED;
 
 /// The object in the event is the program's struct of 1.0, which today's object carries as its context.
