@@ -385,6 +385,9 @@ impl CompletionQueue {
             if let Some(channel) = &self.channel {
                 channel.remove(self.index);
             }
+            if self.device.is_mine() {
+                self.reader().direct.end(&self.device.rings);
+            }
             let object = Object::Cq(self.index);
             self.device.unsubscribe(object, &self.events, self.cookie);
             self.device.end(object);

@@ -13,6 +13,7 @@
 //! | [`DirectWord::Writer`] | the process that writes here, 0 when none does | the sender |
 //! | [`DirectWord::End`] | [`End`] | the owner |
 //! | [`DirectWord::Pool`] | where the [pool](crate::shm::pool) is for longer messages; 0 for none | the owner |
+//! | [`DirectWord::Doorbell`] | where the [`Doorbell`] is; 0 for none | the owner |
 //! | [`DirectWord::Credit`] | requests posted; bytes that each which waits takes in the high half | the owner |
 //! | [`DirectWord::Key`] | the key of the memory of all that wait; 0 for several | the owner |
 //! | [`DirectWord::Taken`] | slots taken, now and then | the owner |
@@ -34,6 +35,11 @@
 //! the sender sees it, the end that is stored there tells, behind the lock, whether the message came before it
 //! ([`Sender::was_delivered`]).
 //!
+//! **Who polls looks** at the rings by which messages come. At others it does not: it tells their senders so
+//! ([`Receiver::unwatch`]) as it tells them of the end, and looks at the ring once more. A sender that finds
+//! this where it looks for the end sets its bit in a word that all rings of a completion queue share, the
+//! doorbell, after which that ring is looked at with each poll again.
+//!
 //! **What the owner promises** in [`DirectWord::Credit`] is all that the sender looks at: a request that is
 //! posted, and so many bytes in its first piece of memory by the key in [`DirectWord::Key`], which the
 //! sender looks up. Whatever that does not promise goes the other way, which finds the errors.
@@ -43,11 +49,13 @@
 //! | this | the words of a ring, and the messages that are there |
 //! | `sender`, `way` | the sender, and what it knows of how many requests are taken |
 //! | `receiver`, `credit` | the owner, and what it promises |
+//! | `doorbell` | where a sender says that a message is there, if nobody looks |
 //! | [`shared`] | rings whose messages get requests of a shared receive queue |
 //! | [`datagram`] | rings of datagrams, which get their requests when they are taken |
 
 mod credit;
 pub(crate) mod datagram;
+mod doorbell;
 mod end;
 mod receiver;
 mod sender;
@@ -57,6 +65,7 @@ mod way;
 use super::shared::{Memory, Word, slot};
 
 pub use credit::Credit;
+pub use doorbell::Doorbell;
 pub use end::End;
 pub use receiver::{Close, Receiver};
 pub use sender::{Message, Send, Sender};
@@ -102,6 +111,8 @@ pub enum DirectWord {
     End = 1,
     /// Offset of the pool.
     Pool = 2,
+    /// [`Doorbell`].
+    Doorbell = 3,
     /// Requests posted, and bytes that each takes.
     Credit = 8,
     /// The key of their memory.

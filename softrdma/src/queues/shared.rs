@@ -49,6 +49,9 @@ pub trait Memory {
     fn fence(&self) {}
     /// Has all who write this memory without a [`Memory::fence`] do so, behind what was written here before.
     fn fence_everywhere(&self) {}
+    /// Tells who polls that a message was written to the direct ring of this queue pair, and orders that with
+    /// what is read afterwards.
+    fn ring_doorbell(&self, _qp: u32) {}
     /// Reads words that follow one another, in any order, of a request, an entry or attributes.
     #[inline]
     fn load_all(&self, first: Word, values: &mut [u64]) {

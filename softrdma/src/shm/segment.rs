@@ -50,7 +50,7 @@ use super::slot::{self, Standing};
 pub use peer::Peer;
 
 const MAGIC: u64 = u64::from_ne_bytes(*b"ironsoft");
-const VERSION: u32 = 10;
+const VERSION: u32 = 11;
 const AT_MAGIC: u64 = 0;
 const AT_VERSION: u64 = 8;
 const AT_SIGNATURE: u64 = 16;

@@ -28,12 +28,12 @@ macro_rules! conformance {
 
 conformance! {
     near = softrdma_testing::fabric::near:
-        control counters events holes killed lists messages multicast order processes random refusals
+        control counters events holes killed lists many messages multicast order processes random refusals
         shared_rings srq stress windows xrc
 }
 
 conformance! {
     near_apart = softrdma_testing::fabric::near_apart:
-        counters events holes killed lists messages multicast order processes random refusals
+        counters events holes killed lists many messages multicast order processes random refusals
         shared_rings srq stress windows xrc
 }

@@ -10,7 +10,8 @@ use crate::queues::shared::{Memory as _, Object};
 impl CompletionQueue {
     /// Takes messages from this ring, too; `false` where that is not possible.
     pub(in crate::device) fn add_direct(&self, ring: RingReader) -> bool {
-        self.reader().direct.add(ring)
+        let device = &*self.device;
+        self.reader().direct.add(ring, &device.endpoint, &device.rings)
     }
 
     /// Closes the ring of a queue pair, behind that one's lock; how many of its receive requests are taken

@@ -134,6 +134,7 @@ impl Reader {
     }
 
     fn look_around(&mut self, finders: &Finders) -> After {
+        self.direct.grow_older(LOOKS);
         if self.empty_polls < PATIENT {
             if self.empty_polls < 2 * LOOKS {
                 self.idle.begin();

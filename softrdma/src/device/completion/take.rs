@@ -38,6 +38,9 @@ impl CompletionQueue {
         waits: bool,
         take: &mut impl FnMut(&Completion),
     ) -> (u32, After) {
+        if reader.direct.is_rung() && self.device.is_mine() {
+            reader.direct.answer();
+        }
         let (mut taken, mut head, mut after) = (0, reader.head, After::NOTHING);
         let mut first = reader.entries.first(head);
         let mut has_message = !is_next(first, head) && reader.direct.may_have_message::<DATAGRAMS>();

@@ -36,6 +36,10 @@ impl End {
     /// what the sender looks at afterwards, and tells senders so no more before it arms the completion queue.
     pub(super) const OPEN_LIGHT: u64 = 1 << 61;
 
+    /// A bit of the word of an open ring that its owner does not look at with each poll: who wrote a message
+    /// rings the [doorbell](super::Doorbell).
+    const UNWATCHED: u64 = 1 << 60;
+
     /// Whether the word says that the ring takes messages.
     #[inline(always)]
     #[must_use]
@@ -60,7 +64,17 @@ pub(super) fn is_before(memory: &impl Memory, qp: u32, light: u64) -> bool {
 #[inline(always)]
 fn is_open_behind_fence(memory: &impl Memory, qp: u32) -> bool {
     memory.fence();
-    is_open(memory, qp)
+    let word = memory.load(at(qp, DirectWord::End));
+    word == End::Open.pack() || is_open_where_seldom_watched(memory, qp, word)
+}
+
+#[cold]
+fn is_open_where_seldom_watched(memory: &impl Memory, qp: u32, word: u64) -> bool {
+    let is_open = End::is_open(word);
+    if is_open && word & End::UNWATCHED != 0 {
+        memory.ring_doorbell(qp);
+    }
+    is_open
 }
 
 /// Whether the ring is not closed.
@@ -71,26 +85,52 @@ pub(super) fn is_open(memory: &impl Memory, qp: u32) -> bool {
 
 /// Tells the sender of a ring that is open that it needs no fence.
 pub(super) fn lighten(memory: &impl Memory, qp: u32) {
-    memory.store(at(qp, DirectWord::End), End::OPEN_LIGHT);
+    let end = at(qp, DirectWord::End);
+    memory.store(end, memory.load(end) | End::OPEN_LIGHT);
 }
 
 /// Tells it that it does from now on, unless the ring was closed; whether it has not known that. Other
 /// processors are to fence then.
 pub(super) fn fence(memory: &impl Memory, qp: u32) -> bool {
     let end = at(qp, DirectWord::End);
-    let is_light = memory.load(end) == End::OPEN_LIGHT;
-    if is_light {
-        memory.store(end, End::Open.pack());
+    let word = memory.load(end);
+    if is_light(word) {
+        memory.store(end, word & !End::OPEN_LIGHT);
     }
-    is_light
+    is_light(word)
+}
+
+/// Tells it to ring the doorbell from now on, unless the ring was closed. What it wrote before, and did not
+/// ring for, is seen from now on; where this says so, once other processors have
+/// [fenced](Memory::fence_everywhere).
+pub(super) fn unwatch(memory: &impl Memory, qp: u32) -> bool {
+    let end = at(qp, DirectWord::End);
+    let word = memory.load(end);
+    if End::is_open(word) {
+        memory.publish(end, word | End::UNWATCHED);
+    }
+    is_light(word)
+}
+
+/// Tells it that it need not do so any more.
+pub(super) fn watch(memory: &impl Memory, qp: u32) {
+    let end = at(qp, DirectWord::End);
+    let word = memory.load(end);
+    if End::is_open(word) {
+        memory.store(end, word & !End::UNWATCHED);
+    }
+}
+
+fn is_light(word: u64) -> bool {
+    End::is_open(word) && word & End::OPEN_LIGHT != 0
 }
 
 /// Tells it that the ring takes no more. What it stored before, and was not told so, is seen from now on.
 pub(super) fn close(memory: &impl Memory, qp: u32) {
     let end = at(qp, DirectWord::End);
-    let is_light = memory.load(end) == End::OPEN_LIGHT;
+    let word = memory.load(end);
     memory.publish(end, End::Closing.pack());
-    if is_light {
+    if is_light(word) {
         memory.fence_everywhere();
     }
 }

@@ -123,6 +123,52 @@ fn who_goes_to_sleep_finds_the_message_or_is_seen() {
 }
 
 #[test]
+fn a_message_is_rung_for_where_nobody_looks_any_more() {
+    loom::model(|| {
+        let words = with_requests(1);
+        let sender = {
+            let words = words.clone();
+            thread::spawn(move || {
+                let mut sender = Sender::attach(&words, QP, MIN_SLOTS, 0).unwrap();
+                assert_eq!(send(&mut sender, &words, 1), Some(true));
+            })
+        };
+        let mut receiver = Receiver::new(QP, MIN_SLOTS, 0);
+        assert!(!receiver.unwatch(&words));
+        let is_found = take(&mut receiver, &words, 0);
+        // It may ring after a look at the ring, which finds the message then.
+        let is_rung = words.doorbell().swap(0, Ordering::AcqRel) != 0;
+        if is_rung {
+            receiver.watch(&words);
+            assert!(is_found || take(&mut receiver, &words, 0));
+        }
+        sender.join().unwrap();
+        assert!(is_found || is_rung || words.doorbell().load(Ordering::Acquire) != 0);
+    });
+}
+
+#[test]
+fn who_goes_to_sleep_finds_the_doorbell_rung_or_is_seen() {
+    loom::model(|| {
+        let (words, armed) = (with_requests(1), Arc::new(AtomicU64::new(0)));
+        let receiver = Receiver::new(QP, MIN_SLOTS, 0);
+        assert!(!receiver.unwatch(&words));
+        let sender = {
+            let (words, armed) = (words.clone(), armed.clone());
+            thread::spawn(move || {
+                let mut sender = Sender::attach(&words, QP, MIN_SLOTS, 0).unwrap();
+                assert_eq!(send(&mut sender, &words, 1), Some(true));
+                armed.load(Ordering::Acquire) == 1
+            })
+        };
+        armed.store(1, Ordering::Release);
+        fence(Ordering::SeqCst);
+        let is_rung = words.doorbell().load(Ordering::Acquire) != 0;
+        assert!(sender.join().unwrap() || is_rung);
+    });
+}
+
+#[test]
 fn a_slot_is_written_again_only_once_it_was_taken() {
     loom::model(|| {
         let words = with_requests(MIN_SLOTS + 1);

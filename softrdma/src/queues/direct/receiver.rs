@@ -291,6 +291,23 @@ impl Receiver {
         end::fence(memory, self.messages.qp)
     }
 
+    /// Tells the sender of a ring that is open to ring the doorbell; whether other processors are to fence
+    /// before it is looked whether a message came at the same time.
+    pub fn unwatch(&self, memory: &impl Memory) -> bool {
+        end::unwatch(memory, self.messages.qp)
+    }
+
+    /// Tells it that the ring is looked at with each poll.
+    pub fn watch(&self, memory: &impl Memory) {
+        end::watch(memory, self.messages.qp);
+    }
+
+    /// Slots taken so far.
+    #[must_use]
+    pub fn taken_slots(&self) -> u32 {
+        self.messages.count
+    }
+
     /// Whether it was closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {

@@ -9,13 +9,17 @@ use crate::queues::shared::{Memory, Object, Word};
 /// The queue pair that has the ring.
 pub(super) const QP: u32 = 0;
 
-/// The words of a ring, all zero at first.
+/// The words of a ring, and its doorbell behind them, all zero at first.
 #[derive(Clone)]
 pub(super) struct Words(pub(super) Arc<Vec<AtomicU64>>);
 
 impl Words {
     pub(super) fn new() -> Self {
-        Self(Arc::new((0..ring_words(MIN_SLOTS)).map(|_| AtomicU64::new(0)).collect()))
+        Self(Arc::new((0..=ring_words(MIN_SLOTS)).map(|_| AtomicU64::new(0)).collect()))
+    }
+
+    pub(super) fn doorbell(&self) -> &AtomicU64 {
+        &self.0[ring_words(MIN_SLOTS) as usize]
     }
 
     fn word(&self, word: Word) -> &AtomicU64 {
@@ -39,6 +43,10 @@ impl Memory for Words {
         fence(Ordering::SeqCst);
     }
     fn fence(&self) {
+        fence(Ordering::SeqCst);
+    }
+    fn ring_doorbell(&self, _: u32) {
+        self.doorbell().fetch_or(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
     }
     fn store_all(&self, first: Word, values: &[u64]) {

@@ -6,7 +6,7 @@ use ironverbs_os::barrier;
 
 use super::host::{Host, HostSegment};
 use super::words::HeldWords;
-use crate::queues::direct::{DirectWord, End, ring_words};
+use crate::queues::direct::{DirectWord, Doorbell, End, ring_words};
 use crate::queues::shared::{Memory, Object, Word};
 use crate::shm::fetch;
 use crate::shm::lock::{Liveness, Owner};
@@ -14,18 +14,31 @@ use crate::shm::memory::{Memory as Mapping, fence_after_exchange};
 
 /// A direct ring in a segment: whatever queue pair a word is of, it is of this ring's.
 #[derive(Debug, Clone, Copy)]
-pub struct DirectRing<'a>(&'a [AtomicU64]);
+pub struct DirectRing<'a>(&'a [AtomicU64], Option<&'a HeldDoorbell>);
+
+/// The [`Doorbell`] of a ring, for its sender.
+#[derive(Debug)]
+pub struct HeldDoorbell {
+    word: HeldWords,
+    bit: u64,
+}
 
 impl<'a> DirectRing<'a> {
     /// The ring of so many slots at this offset; `None` when that is not all in the mapping.
     pub fn at(memory: &'a Mapping, offset: u64, slots: u32) -> Option<Self> {
-        memory.words(offset, ring_words(slots) as usize).ok().map(Self)
+        memory.words(offset, ring_words(slots) as usize).ok().map(|words| Self(words, None))
     }
 
     /// The ring that [`Host::hold_ring`] found.
     #[inline(always)]
     pub fn of(words: &'a HeldWords) -> Self {
-        Self(words.get())
+        Self(words.get(), None)
+    }
+
+    /// The same, for who writes messages.
+    #[inline(always)]
+    pub fn with(words: &'a HeldWords, doorbell: &'a HeldDoorbell) -> Self {
+        Self(words.get(), Some(doorbell))
     }
 
     /// Signs as its writer, unless another living process does; whether that was done.
@@ -72,6 +85,11 @@ impl Host {
         self.hold(offset, ring_words(slots) as usize)
     }
 
+    /// The doorbell that the owner of a ring tells of; `None` when it is not in what is mapped of the segment.
+    pub fn hold_doorbell(&self, doorbell: Doorbell) -> Option<HeldDoorbell> {
+        Some(HeldDoorbell { word: self.hold(doorbell.at, 1)?, bit: 1 << doorbell.bit })
+    }
+
     /// Maps what a peer's segment has grown by.
     pub fn refresh(&self) {
         if let HostSegment::Peer(peer) = self.target() {
@@ -114,6 +132,16 @@ impl Memory for DirectRing<'_> {
     #[cold]
     fn fence_everywhere(&self) {
         barrier::everywhere();
+    }
+
+    #[cold]
+    fn ring_doorbell(&self, _: u32) {
+        if let Some((word, bit)) =
+            self.1.and_then(|doorbell| Some((doorbell.word.get().first()?, doorbell.bit)))
+        {
+            word.fetch_or(bit, Ordering::SeqCst);
+            fence_after_exchange();
+        }
     }
 
     #[inline(always)]

@@ -48,7 +48,7 @@ mod tests;
 mod view;
 mod words;
 
-pub use direct::DirectRing;
+pub use direct::{DirectRing, HeldDoorbell};
 pub use host::{Host, LOCK_LIMIT, STUCK};
 #[cfg(all(test, loom))]
 pub(crate) use host::{get, put};

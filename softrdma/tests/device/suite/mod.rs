@@ -28,6 +28,7 @@ pub mod events;
 pub mod holes;
 pub mod killed;
 pub mod lists;
+pub mod many;
 pub mod messages;
 pub mod multicast;
 pub mod order;

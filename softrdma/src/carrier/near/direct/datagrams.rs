@@ -32,10 +32,12 @@ use crate::rules::verbs::Status;
 use crate::shm::lock::{Liveness as _, Owner};
 use crate::shm::objects::{DirectRing, HeldWords};
 
-use super::{LOOKS, MOST, Rings, SLOTS};
+use super::{LOOKS, Rings, SLOTS};
 use requests::Own;
 use taking::Ready;
 
+/// Most rings of a completion queue's datagrams.
+pub(super) const MOST: usize = 8;
 /// Words of a table: a cache line.
 pub(super) const TABLE_WORDS: usize = MOST;
 /// Words of a datagram.

@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | this | the memory of rings, and the owner's part of one |
+//! | `doorbell` | the doorbell of rings that are not looked at with each poll |
 //! | `pools`, `pooled` | payload of longer messages: the owner's memory for it, and the initiator's side |
 //! | `reader` | messages taken from rings and completions from the shared queue, in order |
 //! | `writer` | the initiator's side |
@@ -17,6 +18,7 @@
 
 mod datagram_writer;
 mod datagrams;
+mod doorbell;
 mod pooled;
 mod pools;
 mod prepared;
@@ -55,8 +57,12 @@ pub(crate) use writer::{
 
 /// Slots of a ring.
 const SLOTS: u32 = 64;
-/// Most rings of a completion queue: a poll looks at each.
-pub(crate) const MOST: usize = 8;
+/// Most rings of a completion queue: a poll looks at each by which messages come.
+const MOST: usize = 256;
+/// Where there are no more than so many, each is looked at.
+const WATCHED: usize = if cfg!(simulated) { 1 } else { 8 };
+/// Bytes of a cache line.
+const LINE: u64 = 64;
 /// Looks for room in a full ring, or pool, before a message goes another way: some microseconds.
 const LOOKS: u32 = 150;
 /// Most rings that wait for their writers to leave.
@@ -69,6 +75,8 @@ pub(crate) struct Rings {
     resting: Mutex<Vec<u64>>,
     /// Tables of datagram queue pairs.
     tables: Mutex<Vec<u64>>,
+    /// Doorbells of completion queues.
+    doorbells: Mutex<Vec<u64>>,
 }
 
 impl Rings {
@@ -111,6 +119,25 @@ impl Rings {
         // There are no more of them than there were queue pairs at a time.
         if tables.len() < tables.capacity() {
             tables.push_reserved(at);
+        }
+    }
+
+    /// A doorbell, which may have been rung: its offset.
+    fn take_doorbell(&self, segment: &Segment) -> Option<u64> {
+        let mut doorbells = self.doorbells.lock().unwrap_or_else(PoisonError::into_inner);
+        // For the day when it is given back.
+        doorbells.try_reserve(1).ok()?;
+        match doorbells.pop() {
+            Some(at) => Some(at),
+            None => Some(segment.alloc(LINE, LINE).ok()?.offset),
+        }
+    }
+
+    /// Gives a doorbell back. It is never anything else: a sender may be about to ring it.
+    fn give_back_doorbell(&self, at: u64) {
+        let mut doorbells = self.doorbells.lock().unwrap_or_else(PoisonError::into_inner);
+        if doorbells.len() < doorbells.capacity() {
+            doorbells.push_reserved(at);
         }
     }
 

@@ -8,13 +8,11 @@ mod early;
 mod next_slot;
 mod pooled;
 mod soon;
+mod watched;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-use ironverbs_os::barrier;
-use ironverbs_os::growth::TryPush;
 
 use crate::carrier::near::bytes;
 use crate::carrier::near::endpoint::Endpoint;
@@ -28,7 +26,8 @@ use crate::rules::completion::Completion;
 use crate::rules::verbs::{Status, WcFlags, WcOpcode};
 use crate::shm::objects::{DirectRing, HeldWords};
 
-use super::{DatagramReader, Direct, MOST, Pools, Rings, SharedRequests};
+use super::doorbell::Doorbell;
+use super::{DatagramReader, Direct, MOST, Pools, Rings, SharedRequests, WATCHED};
 use next_slot::NextSlot;
 
 /// A ring that messages are taken from.
@@ -54,6 +53,10 @@ pub(crate) struct RingReader {
     /// The request of a shared receive queue that the next message most likely gets, and bytes of the last one,
     /// which was a long one.
     soon: Option<(u32, u32)>,
+    /// Its bit of the doorbell.
+    bit: u32,
+    /// Slots that were taken when it was looked last whether nothing comes.
+    taken_then: u32,
 }
 
 /// Moves the payload of a message to the buffer of a request with these words; its completion.
@@ -112,7 +115,7 @@ impl RingReader {
         // SAFETY: the ring is kept beside it.
         let next = unsafe { NextSlot::of(&ring, &receiver) };
         let (early, key_cache) = (VecDeque::new(), KeyCache::default());
-        let (own_first, soon) = (None, None);
+        let (own_first, soon, bit, taken_then) = (None, None, 0, 0);
         Self {
             direct,
             qp_num,
@@ -126,6 +129,8 @@ impl RingReader {
             key_cache,
             own_first,
             soon,
+            bit,
+            taken_then,
         }
     }
 
@@ -313,7 +318,16 @@ pub(crate) enum Before {
 /// The rings that messages are taken from when a completion queue is polled.
 #[derive(Debug, Default)]
 pub(crate) struct RingReaders {
-    all: Vec<RingReader>,
+    /// Those that each poll looks at.
+    watched: Vec<RingReader>,
+    /// The others, whose senders ring the doorbell.
+    others: Vec<RingReader>,
+    doorbell: Doorbell,
+    /// Since it was looked last by which of them nothing comes: polls in vain, and messages of another ring
+    /// than the one that was looked at first.
+    age: u32,
+    /// The one whose completion was taken from the shared queue last.
+    latest: usize,
     /// Senders fence, each for itself.
     fenced: bool,
     /// The one to look at first.
@@ -330,13 +344,13 @@ pub(crate) struct RingReaders {
 impl RingReaders {
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.all.is_empty()
+        self.watched.is_empty() && self.others.is_empty()
     }
 
     /// Whether there may be a message in a ring, `DATAGRAMS` included.
     #[inline(always)]
     pub(crate) fn may_have_message<const DATAGRAMS: bool>(&self) -> bool {
-        self.all.iter().any(RingReader::is_there) || DATAGRAMS && self.may_have_datagram()
+        self.watched.iter().any(RingReader::is_there) || DATAGRAMS && self.may_have_datagram()
     }
 
     /// Hands out the message whose turn it is when `head` completions of the shared queue were taken, which has
@@ -366,7 +380,7 @@ impl RingReaders {
         own: &OwnReader,
         take: &mut impl FnMut(&Completion),
     ) -> bool {
-        if self.all.get(self.first).is_some_and(|reader| reader.shared.is_some()) {
+        if self.watched.get(self.first).is_some_and(|reader| reader.shared.is_some()) {
             self.take_from::<true>(endpoint, entries, head, own, take)
         } else {
             self.take_from::<false>(endpoint, entries, head, own, take)
@@ -386,10 +400,10 @@ impl RingReaders {
         if !endpoint.segment.is_mine() {
             return false;
         }
-        if let (Some(next), Some(reader)) = (entries.word(head), self.all.get_mut(self.first))
+        if let (Some(next), Some(reader)) = (entries.word(head), self.watched.get_mut(self.first))
             && reader.take_plain::<SHARED>(endpoint, next, head, own, take)
         {
-            self.first = if self.first + 1 < self.all.len() { self.first + 1 } else { 0 };
+            self.first = if self.first + 1 < self.watched.len() { self.first + 1 } else { 0 };
             return true;
         }
         self.take_any(endpoint, entries, head, own, take)
@@ -405,6 +419,7 @@ impl RingReaders {
         own: &OwnReader,
         take: &mut impl FnMut(&Completion),
     ) -> bool {
+        self.grow_older(1);
         match self.turn(entries, head, own) {
             Some((place, message)) => self.hand_out(endpoint, place, &message, take),
             None => false,
@@ -421,16 +436,23 @@ impl RingReaders {
         own: &OwnReader,
         take: &mut impl FnMut(&Completion),
     ) -> Before {
-        let Some((place, message)) = self.before(words) else { return Before::Nothing };
-        let reader = self.all.get_mut(place);
-        if reader.is_some_and(|reader| !own.lets_pass(&mut reader.own_first)) {
-            Before::Waits
-        } else if self.hand_out(endpoint, place, &message, take) {
-            Before::Taken
-        } else if message.pooled.is_some() {
-            Before::Waits
-        } else {
-            Before::Nothing
+        let Some(qp_num) = words.get(3).map(|word| (word.load(Ordering::Relaxed) >> 32) as u32) else {
+            return Before::Nothing;
+        };
+        let Some(reader) = self.of_number(qp_num) else { return Before::Nothing };
+        let Some(message) = reader.receiver.before(&DirectRing::of(&reader.ring)) else {
+            return Before::Nothing;
+        };
+        if !own.lets_pass(&mut reader.own_first) {
+            return Before::Waits;
+        }
+        match reader.complete(endpoint, &message) {
+            Some(completion) => {
+                take(&completion);
+                Before::Taken
+            }
+            None if message.pooled.is_some() => Before::Waits,
+            None => Before::Nothing,
         }
     }
 
@@ -442,7 +464,7 @@ impl RingReaders {
         message: &Arrived,
         take: &mut impl FnMut(&Completion),
     ) -> bool {
-        let Some(reader) = self.all.get_mut(place) else { return false };
+        let Some(reader) = self.watched.get_mut(place) else { return false };
         let Some(completion) = reader.complete(endpoint, message) else { return false };
         take(&completion);
         true
@@ -455,10 +477,10 @@ impl RingReaders {
         let others_wait = || next.load(Ordering::Acquire) as u32 == head.wrapping_add(1);
         // What cannot be true is not waited for.
         let tail = || head.wrapping_add(entries.waiting(head).unwrap_or(0));
-        let count = self.all.len();
+        let count = self.watched.len();
         for n in 0..count {
             let place = if self.first + n < count { self.first + n } else { self.first + n - count };
-            let reader = self.all.get_mut(place)?;
+            let reader = self.watched.get_mut(place)?;
             if let Some(found) = reader.turn(head, others_wait, tail)
                 && own.lets_pass(&mut reader.own_first)
             {
@@ -467,17 +489,6 @@ impl RingReaders {
             }
         }
         None
-    }
-
-    /// The message that comes before this completion of the same queue pair, by the numbers of their
-    /// requests.
-    #[inline(always)]
-    fn before(&mut self, words: &[AtomicU64]) -> Option<(usize, Arrived)> {
-        let qp_num = (words.get(3)?.load(Ordering::Relaxed) >> 32) as u32;
-        let place = self.all.iter().position(|reader| reader.qp_num == qp_num)?;
-        let reader = self.all.get_mut(place)?;
-        let found = reader.receiver.before(&DirectRing::of(&reader.ring))?;
-        Some((place, found))
     }
 
     /// A completion of a receive request was taken from the shared queue. Where it could have come by a pool,
@@ -489,8 +500,7 @@ impl RingReaders {
         endpoint: &Endpoint,
         (pools, rings): (&Pools, &Rings),
     ) {
-        let is_its = |reader: &&mut RingReader| reader.qp_num == completion.qp_num;
-        if let Some(reader) = self.all.iter_mut().find(is_its) {
+        if let Some(reader) = self.of_number(completion.qp_num) {
             reader.receiver.passed();
             reader.publish_completed();
             let is_new = reader.direct.pool.get().is_none();
@@ -504,37 +514,14 @@ impl RingReaders {
         }
     }
 
-    /// Takes messages from this ring, too; `false` where that is not possible. Its sender needs no fence where
-    /// this process can have others fence, as long as nobody [sleeps](RingReaders::fence) for messages.
-    pub(crate) fn add(&mut self, ring: RingReader) -> bool {
-        let is_light = !self.fenced && barrier::is_there();
-        if self.all.len() >= MOST {
-            return false;
-        }
-        if is_light {
-            ring.receiver.lighten(&DirectRing::of(&ring.ring));
-        }
-        self.leads_to_shared |= ring.shared.is_some();
-        self.all.try_push(ring).is_ok()
-    }
-
-    /// The completion queue was armed, and is to be polled once more: who does not see a message of before then
-    /// is rung for it, now and each time that it is armed.
-    pub(crate) fn fence(&mut self) {
-        self.fenced = true;
-        let fence = |light, reader: &RingReader| reader.receiver.fence(&DirectRing::of(&reader.ring)) | light;
-        let light = self.all.iter().fold(false, fence);
-        if self.datagrams.iter().fold(light, |light, reader| reader.fence() | light) {
-            barrier::everywhere();
-        }
-    }
-
     /// Closes a ring, behind the lock of its queue pair, where that took `head` receive requests by what stands
     /// there; how many are taken then. `None` when it is not among them.
     pub(crate) fn close(&mut self, direct: &Direct, head: u32) -> Option<u32> {
         let ring = self.of(direct)?;
         let closed = Close::new(&mut ring.receiver, head).step(&DirectRing::of(&ring.ring));
         ring.publish_completed();
+        // Nobody rings for what is there.
+        self.watch(|ring| std::ptr::eq(&*ring.direct, direct));
         if let Progress::Done(taken) = closed { Some(taken) } else { None }
     }
 
@@ -554,13 +541,12 @@ impl RingReaders {
                 reader.receiver.each_request(&ring, |request| shared.finish(request));
             }
         }
-        self.all.retain(|ring| !std::ptr::eq(&*ring.direct, direct));
-        self.first = 0;
+        self.forget(direct);
     }
 
     /// Whether a message of this ring waits that has this request of a shared receive queue.
     pub(crate) fn has_message(&self, direct: &Direct, request: u32) -> bool {
-        let Some(reader) = self.all.iter().find(|ring| std::ptr::eq(&*ring.direct, direct)) else {
+        let Some(reader) = self.all().find(|ring| std::ptr::eq(&*ring.direct, direct)) else {
             return false;
         };
         let mut is_there = false;
@@ -569,7 +555,8 @@ impl RingReaders {
     }
 
     fn of(&mut self, direct: &Direct) -> Option<&mut RingReader> {
-        self.all.iter_mut().find(|ring| std::ptr::eq(&*ring.direct, direct))
+        let mut all = self.watched.iter_mut().chain(&mut self.others);
+        all.find(|ring| std::ptr::eq(&*ring.direct, direct))
     }
 
     /// Messages that nobody polled.
@@ -578,6 +565,6 @@ impl RingReaders {
             reader.receiver.waiting(&DirectRing::of(&reader.ring)) + reader.early.len() as u32
         };
         let datagrams = self.datagrams.iter().map(DatagramReader::count_waiting);
-        self.all.iter().map(waiting).chain(datagrams).sum()
+        self.all().map(waiting).chain(datagrams).sum()
     }
 }

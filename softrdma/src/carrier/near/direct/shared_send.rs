@@ -20,9 +20,9 @@ pub(crate) fn send_shared_prepared(
     pd: u32,
     send: &PlainSend,
 ) -> Sent {
-    let RingWriter { ring, way, key_cache, shared, pool, .. } = writer;
+    let RingWriter { ring, doorbell, way, key_cache, shared, pool, .. } = writer;
     let (Some(sender), Some(shared)) = (way.known_sender(), shared) else { return Sent::NotTaken };
-    let (ring, length) = (DirectRing::of(ring), send.sge.length);
+    let (ring, length) = (DirectRing::with(ring, doorbell), send.sge.length);
     let Some(key) = shared.has_room(sender, &ring, length, send.imm) else { return Sent::NotTaken };
     let solicited = send.flags.has(SendFlags::SOLICITED);
     let Some(prepared) = &shared.prepared else { return Sent::NotTaken };

@@ -19,14 +19,16 @@ use crate::carrier::outgoing::Outgoing;
 use crate::carrier::started::Sent;
 use crate::carrier::wr::{Data, PlainSend};
 use crate::queues::completion::{Armed, MAX_STAGED, Notify};
-use crate::queues::direct::{MAX_DIRECT, MAX_POOLED, Message, SHORT, Send, Sender, Slot, Way};
+use crate::queues::direct::{
+    DirectWord, Doorbell, MAX_DIRECT, MAX_POOLED, Message, SHORT, Send, Sender, Slot, Way,
+};
 use crate::queues::shared::{CqWord, Events, Memory, Object, QpWord, Word};
 use crate::queues::transaction::LockError;
 use crate::queues::transaction::{Machine as _, Progress};
 use crate::queues::transport::{Operation, Transport, acquire};
 use crate::rules::keys::check_local;
 use crate::rules::verbs::{Access, Event, Opcode, QpState, QpType, SendFlags, Status};
-use crate::shm::objects::{DirectRing, HeldWords, Lane, View};
+use crate::shm::objects::{DirectRing, HeldDoorbell, HeldWords, Lane, View};
 use crate::shm::segment::Segment;
 
 use super::LOOKS;
@@ -42,6 +44,7 @@ const TRIES: u32 = 3;
 pub(crate) struct RingWriter {
     place: Place,
     pub(super) ring: HeldWords,
+    pub(super) doorbell: HeldDoorbell,
     pub(super) way: Way,
     /// The shared receive queue that it leads into.
     pub(super) shared: Option<SharedWriter>,
@@ -66,8 +69,13 @@ impl RingWriter {
         if !segment.is_mine() {
             return None;
         }
-        let hold = || host.hold_ring(place.at, place.slots);
-        let words = hold().or_else(|| {
+        let hold = || {
+            let words = host.hold_ring(place.at, place.slots)?;
+            let word = Word::Direct { qp: target.qp, word: DirectWord::Doorbell as u32 };
+            let doorbell = Doorbell::unpack(DirectRing::of(&words).load(word))?;
+            Some((words, host.hold_doorbell(doorbell)?))
+        };
+        let (words, doorbell) = hold().or_else(|| {
             host.refresh();
             hold()
         })?;
@@ -92,7 +100,7 @@ impl RingWriter {
         if pool.is_some() {
             way.has_pool();
         }
-        Some(Self { place, ring: words, way, shared, key_cache, in_vain, segment, pool, prepared })
+        Some(Self { place, ring: words, doorbell, way, shared, key_cache, in_vain, segment, pool, prepared })
     }
 
     /// Whether [`send_prepared`] is worth a try.
@@ -288,7 +296,7 @@ fn send_to<const SHARED: bool>(
     if is_long && (length > MAX_POOLED.into() || !find_pool(writer, target)) {
         return Sent::NotTaken;
     }
-    let ring = DirectRing::of(&writer.ring);
+    let ring = DirectRing::with(&writer.ring, &writer.doorbell);
     let (Some(queues), Some(attributes)) = (&target.queues, &target.attributes) else {
         return Sent::NotTaken;
     };
@@ -379,8 +387,8 @@ fn send_pooled<const SHARED: bool>(
     waits: bool,
 ) -> Option<bool> {
     let (Outgoing { endpoint, from, wr, request, .. }, pd) = (*out, out.from.pd);
-    let RingWriter { ring, way, pool, key_cache, shared, .. } = writer;
-    let (ring, sender, pool) = (DirectRing::of(ring), way.known_sender()?, pool.as_mut()?);
+    let RingWriter { ring, doorbell, way, pool, key_cache, shared, .. } = writer;
+    let (ring, sender, pool) = (DirectRing::with(ring, doorbell), way.known_sender()?, pool.as_mut()?);
     let message = Pooled {
         bytes: request.length as u32,
         imm: (wr.opcode == Opcode::SendWithImm).then_some(wr.imm_or_key),
@@ -458,9 +466,9 @@ pub(crate) fn send_prepared(writer: &mut RingWriter, endpoint: &Endpoint, pd: u3
     if send.sge.length > SHORT {
         return send_prepared_long(writer, endpoint, pd, send);
     }
-    let RingWriter { ring, way, key_cache, prepared, .. } = writer;
+    let RingWriter { ring, doorbell, way, key_cache, prepared, .. } = writer;
     let (Some(prepared), Some(sender)) = (prepared, way.known_sender()) else { return Sent::NotTaken };
-    let (ring, length) = (DirectRing::of(ring), send.sge.length);
+    let (ring, length) = (DirectRing::with(ring, doorbell), send.sge.length);
     let Some(key) = sender.has_room_for_short(&ring, length) else { return Sent::NotTaken };
     let solicited = send.flags.has(SendFlags::SOLICITED);
     if !prepared.is_unchanged(key) || prepared.sleeps(solicited) {
@@ -489,9 +497,9 @@ pub(crate) fn send_prepared(writer: &mut RingWriter, endpoint: &Endpoint, pd: u3
 /// The same of one that does not stand in one slot.
 #[inline(never)]
 fn send_prepared_long(writer: &mut RingWriter, endpoint: &Endpoint, pd: u32, send: &PlainSend) -> Sent {
-    let RingWriter { ring, way, key_cache, prepared, pool, .. } = writer;
+    let RingWriter { ring, doorbell, way, key_cache, prepared, pool, .. } = writer;
     let (Some(prepared), Some(sender)) = (prepared, way.known_sender()) else { return Sent::NotTaken };
-    let (ring, length) = (DirectRing::of(ring), send.sge.length);
+    let (ring, length) = (DirectRing::with(ring, doorbell), send.sge.length);
     let Some(key) = sender.has_room(&ring, length) else { return Sent::NotTaken };
     let solicited = send.flags.has(SendFlags::SOLICITED);
     if !prepared.holds(key) || prepared.sleeps(solicited) {

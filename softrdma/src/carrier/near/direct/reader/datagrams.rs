@@ -4,8 +4,9 @@ use ironverbs_os::barrier;
 use ironverbs_os::growth::TryPush;
 
 use super::RingReaders;
+use crate::carrier::near::direct::Rings;
+use crate::carrier::near::direct::datagrams::MOST;
 use crate::carrier::near::direct::datagrams::{DatagramReader, Datagrams, Waiting};
-use crate::carrier::near::direct::{MOST, Rings};
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::entries::Entries;
 use crate::carrier::near::own_ring::OwnReader;
@@ -35,7 +36,7 @@ impl RingReaders {
         own: &OwnReader,
         take: &mut impl FnMut(&Completion),
     ) -> u32 {
-        let is_first = !self.after_datagram || self.all.is_empty();
+        let is_first = !self.after_datagram || self.is_empty();
         self.after_datagram = false;
         for is_turn in [is_first, !is_first] {
             let taken = if is_turn {
@@ -124,7 +125,8 @@ impl RingReaders {
     /// A completion of a receive request was taken from the shared queue.
     pub(super) fn passed_datagrams(&mut self, completion: &Completion, endpoint: &Endpoint, rings: &Rings) {
         let is_light = !self.fenced && barrier::is_there();
-        let all: usize = self.all.len() + self.datagrams.iter().map(DatagramReader::count).sum::<usize>();
+        let datagrams = self.datagrams.iter().map(DatagramReader::count).sum::<usize>();
+        let all = self.all().count().min(MOST) + datagrams;
         for reader in &mut self.datagrams {
             let others = all - reader.count();
             reader.passed(completion, endpoint, rings, others.min(MOST), is_light);

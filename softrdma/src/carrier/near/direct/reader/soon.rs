@@ -22,11 +22,11 @@ impl RingReaders {
     /// Whether memory is known that messages most likely go to soon.
     #[inline(always)]
     pub(crate) fn foresees(&self) -> bool {
-        self.leads_to_shared && self.all.iter().any(|reader| reader.soon.is_some())
+        self.leads_to_shared && self.watched.iter().any(|reader| reader.soon.is_some())
     }
 
     /// Fetches that memory into the cache.
     pub(crate) fn fetch(&mut self) {
-        self.all.iter_mut().for_each(RingReader::fetch);
+        self.watched.iter_mut().for_each(RingReader::fetch);
     }
 }
