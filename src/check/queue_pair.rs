@@ -185,8 +185,8 @@ impl QueuePair {
         }
     }
 
-    /// Makes room for what may be outstanding, so that posts need no memory: a handler of a signal may post, and
-    /// have interrupted the allocator. A queue that is larger grows as it fills.
+    /// Makes room for what may be outstanding, so that posts need no memory: a handler of a signal may post,
+    /// and have interrupted the allocator. A queue that is larger grows as it fills.
     pub fn reserve(&mut self) {
         const MOST: usize = 1024;
         let most = (self.max_send as usize).min(MOST);

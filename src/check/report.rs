@@ -23,6 +23,8 @@ use super::rules::{Class, Id};
 
 /// The file of records in the check's folder.
 pub const FILE: &str = "findings";
+/// What the record of a process begins with that calls its first verb.
+pub const BEGIN: &str = "begin";
 /// Notes are wanted where there is a file of this name.
 pub const NOTES: &str = "notes";
 /// Between the words of a frame.
@@ -35,10 +37,11 @@ static IS_NOTED: AtomicBool = AtomicBool::new(false);
 /// Marks of what was said already.
 static SAID: ProcessMutex<Vec<u64>> = ProcessMutex::new(Vec::new());
 
-/// Where records go from now on.
+/// Where records go from now on. The first says that the process is looked at.
 pub fn open(folder: OsString) {
     IS_NOTED.store(Path::new(&folder).join(NOTES).exists(), Ordering::Release);
     let _ = FOLDER.set(small_box(folder));
+    append(&format!("{BEGIN} {}\n\n", std::process::id()));
 }
 
 /// Whether notes are wanted.
@@ -184,7 +187,9 @@ fn append(record: &str) {
     let Some(folder) = FOLDER.get() else { return };
     let path = Path::new::<OsStr>(folder).join(FILE);
     let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
-    if let Ok(mut file) = OpenOptions::new().append(true).custom_flags(flags).open(path) {
+    if let Ok(mut file) =
+        OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(path)
+    {
         let _ = file.write(record.as_bytes());
     }
     before.set();

@@ -7,7 +7,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use ironverbs::check::report::{FILE, SEPARATOR};
+use ironverbs::check::report::{BEGIN, FILE, SEPARATOR};
 use ironverbs::check::rules::{self, Class, Rule};
 
 /// Bytes of a record at most.
@@ -48,13 +48,15 @@ pub struct Findings {
     file: File,
     /// What is no whole record yet.
     rest: Vec<u8>,
+    /// Whether any process has called a verb.
+    pub have_begun: bool,
 }
 
 impl Findings {
     pub fn make(folder: &Path) -> io::Result<Self> {
         let path = folder.join(FILE);
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
-        Ok(Self { file, rest: Vec::new() })
+        Ok(Self { file, rest: Vec::new(), have_begun: false })
     }
 
     /// What was written since it was asked last.
@@ -67,6 +69,7 @@ impl Findings {
             self.rest.extend_from_slice(&part[..count]);
             while let Some(end) = self.rest.windows(2).position(|two| two == b"\n\n") {
                 let record: Vec<u8> = self.rest.drain(..end + 2).collect();
+                self.have_begun |= record.starts_with(BEGIN.as_bytes());
                 found.extend(decode(&String::from_utf8_lossy(&record)));
             }
             if self.rest.len() > LARGEST {

@@ -48,8 +48,7 @@ impl Output {
             None => Box::new(io::stderr()),
             Some(path) => Box::new(File::create(path).map_err(|why| format!("{}: {why}", path.display()))?),
         };
-        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let colours = check.output.is_none() && !plain && io::stderr().is_terminal();
+        let colours = check.output.is_none() && io::stderr().is_terminal();
         let to = BufWriter::new(to);
         Ok(Self { to, json: check.json, colours, symbols: Symbols::default(), errors: 0, notes: 0 })
     }
@@ -68,8 +67,10 @@ impl Output {
         self.to.flush()
     }
 
-    fn end(&mut self, notes: bool) -> io::Result<()> {
-        if !self.json {
+    fn end(&mut self, notes: bool, have_begun: bool) -> io::Result<()> {
+        if !have_begun {
+            eprintln!("ironverbs: nothing was looked at: no process has called a verb of this library");
+        } else if !self.json {
             self.to.write_all(print::summary(self.errors, notes.then_some(self.notes)).as_bytes())?;
         }
         self.to.flush()
@@ -108,7 +109,7 @@ pub fn run(places: Result<Places>, check: &Check) -> Result<ExitCode> {
         }
         std::thread::sleep(NAP);
     }
-    let written = written.and_then(|()| output.end(check.notes));
+    let written = written.and_then(|()| output.end(check.notes, findings.have_begun));
     drop(folder);
     if let Err(why) = written
         && why.kind() != io::ErrorKind::BrokenPipe
