@@ -8,6 +8,7 @@
 //! | [`provider`] | the kinds of devices, a folder each, behind the same traits |
 //! | [`uverbs`] | what the kernel is asked: discovery, device files, commands, event files |
 //! | [`observe`] | what `ironverbs trace` sees of calls, by the C entry points |
+//! | [`check`] | the rules that `ironverbs check` finds broken |
 //! | [`errno`] [`log`] [`reserve`] | error numbers; the trace; memory set apart for calls |
 //! | `event_subject` | which object an asynchronous event names |
 //! | `guard` `environment` | what lies between a C caller and Rust; variables and whether they are believed |
@@ -19,6 +20,7 @@ use glibc_floor as _;
 
 pub mod abi;
 pub mod api;
+pub mod check;
 mod environment;
 pub mod errno;
 mod event_subject;

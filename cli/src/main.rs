@@ -6,18 +6,25 @@
 //! | [`library`] | the library itself, opened by its path: what it says is what programs see |
 //! | [`run`] | the environment of a program on the software device |
 //! | [`trace`] | what a program calls |
+//! | [`check`] | which rules it breaks |
+//! | [`program`], [`folder`] | a program that is traced or checked, and where its processes write |
+//! | [`json`] | text as JSON has it |
 //! | [`view`] | the files that a kernel device of that name would have |
 //! | [`way`] | whether others can exchange what a path leads by |
 //! | [`devices`], [`doctor`] | the two reports |
 //! | [`plugins`], [`network`] | provider plugins, and the way to other hosts, for the doctor |
 //! | [`waits`] | waiting for children |
 
+mod check;
 mod devices;
 mod doctor;
+mod folder;
+mod json;
 mod library;
 mod network;
 mod places;
 mod plugins;
+mod program;
 mod run;
 mod trace;
 mod view;
@@ -71,6 +78,13 @@ enum Command {
     /// status and signals are the program's.
     #[command(after_long_help = TRACE_HELP)]
     Trace(Trace),
+    /// Finds rules of the specification that a program breaks and devices do not enforce at once
+    ///
+    /// The program gets this library in front of the system's, and the devices that are there; for the software
+    /// device: ironverbs check ironverbs run PROGRAM. All its threads and children are looked at. The exit
+    /// status is the program's, or 99 where an error was found.
+    #[command(after_long_help = CHECK_HELP)]
+    Check(Check),
     /// Lists all devices with their ports and GIDs
     Devices,
     /// Says what works on this machine, and how to repair what does not
@@ -165,6 +179,40 @@ struct Trace {
     program: Vec<OsString>,
 }
 
+/// How to check a program.
+#[derive(clap::Args)]
+struct Check {
+    /// Writes what was found to this file [default: standard error]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    output: Option<PathBuf>,
+    /// Shows notes, too: what the program may have a reason for
+    #[arg(short, long)]
+    notes: bool,
+    /// Prints what was found as lines of JSON
+    #[arg(short, long)]
+    json: bool,
+    /// Lists all rules
+    #[arg(short, long, conflicts_with = "program")]
+    list: bool,
+    /// Says all of a rule: how it is found, and what to do
+    #[arg(short, long, value_name = "RULE", conflicts_with_all = ["program", "list"])]
+    explain: Option<String>,
+    /// The program and its arguments
+    #[arg(required_unless_present_any = ["list", "explain"], trailing_var_arg = true,
+        allow_hyphen_values = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
+    program: Vec<OsString>,
+}
+
+const CHECK_HELP: &str = "\
+Exit status:
+  99        an error was found, in any of the program's processes
+  else      the program's own, also where there are notes; 126 or 127 where it cannot be started
+
+Examples:
+  ironverbs check ./program
+  ironverbs check --notes -o found.txt ironverbs run ./program
+  ironverbs check --explain buffer-changed";
+
 const TRACE_HELP: &str = "\
 Classes of a filter:
   create destroy modify query event post poll  by what a verb does
@@ -224,6 +272,7 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Run(run) => places.and_then(|places| run::run(&places, run)),
         Command::Trace(trace) => places.and_then(|places| trace::run(&places, trace)),
+        Command::Check(check) => check::run(places, &check),
         Command::Devices => places.and_then(|places| devices::report(&places)),
         Command::View => places.and_then(|places| view::write(&places)).and_then(|folder| {
             let mut line = folder.into_os_string().into_encoded_bytes();

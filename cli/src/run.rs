@@ -127,6 +127,7 @@ fn view(places: &Places, devices: &OsStr, link_layer: Option<&OsStr>) -> Result<
         .envs(link_layer.map(|layer| (LINK_LAYER, layer)))
         .env_remove("LD_PRELOAD")
         .env_remove("IRONVERBS_TRACE")
+        .env_remove("IRONVERBS_CHECK")
         .stdin(Stdio::null())
         .stderr(Stdio::piped())
         .output()

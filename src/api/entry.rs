@@ -50,7 +50,7 @@ pub fn pointer_shown<T, S: Shown>(
         }
     };
     // SAFETY: null, or what was just made.
-    call.end(seen, failed, &|line| unsafe {
+    call.end(seen, failed, made as u64, &|line| unsafe {
         if made.is_null() { line.put("NULL") } else { shown(made).show(line) }
     });
     made
@@ -85,7 +85,7 @@ pub fn minus_one(call: Call<'_>, body: impl FnOnce() -> Result<()>) -> c_int {
 #[inline]
 fn answered(call: Call<'_>, seen: Option<Seen>, answer: impl Shown, failed: Option<Errno>) {
     // SAFETY: what the verb answers.
-    call.end(seen, failed, &|line| unsafe { answer.show(line) });
+    call.end(seen, failed, 0, &|line| unsafe { answer.show(line) });
 }
 
 /// A number of its own kind (a count, an index, an enumerator), or `otherwise` of the error.
@@ -112,7 +112,7 @@ pub fn number_shown<R>(
         Ok(answer) => (answer, None),
         Err(errno) => (otherwise(errno), Some(errno)),
     };
-    call.end(seen, failed, &|line| shown(&answer, line));
+    call.end(seen, failed, 0, &|line| shown(&answer, line));
     answer
 }
 

@@ -73,6 +73,10 @@ macro_rules! structs {
                 // SAFETY: by the contract.
                 unsafe { self.cast_const().show(line) }
             }
+
+            fn word(&self) -> u64 {
+                *self as u64
+            }
         }
 
         impl Shown for *const $name {
@@ -83,6 +87,10 @@ macro_rules! structs {
                     // SAFETY: as above.
                     Some(value) => unsafe { value.show(line) },
                 }
+            }
+
+            fn word(&self) -> u64 {
+                *self as u64
             }
         }
 
@@ -460,6 +468,10 @@ impl Shown for Port {
 pub struct QpAttr(pub *const ibv_qp_attr, pub c_int);
 
 impl Shown for QpAttr {
+    fn word(&self) -> u64 {
+        self.0 as u64
+    }
+
     unsafe fn show(&self, line: &mut Line) {
         // SAFETY: by the contract.
         let Some(attr) = (unsafe { self.0.as_ref() }) else { return line.put("NULL") };

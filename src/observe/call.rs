@@ -8,7 +8,8 @@ use ironverbs_os::guard::uncancelled;
 use super::line::Line;
 use super::record::{Header, flag};
 use super::thread::{self, Thread};
-use super::{is_on, now};
+use super::{is_checked, is_on, now};
+use crate::check;
 
 /// A verb and its arguments. What shows them runs only while calls are observed.
 #[derive(Clone, Copy)]
@@ -54,11 +55,19 @@ macro_rules! call {
         $crate::observe::call!(@ $line out $argument = $argument $(, $($more)*)?);
     };
     (@ $line:ident $argument:ident = $shown:expr $(, $($more:tt)*)?) => {
-        $line.argument(stringify!($argument), |line| {
-            // SAFETY: what the program passes, as the verb takes it.
-            #[allow(unused_unsafe, reason = "not all need it")]
-            unsafe { $crate::observe::shown::Shown::show(&$shown, line) }
-        });
+        $line.argument(
+            stringify!($argument),
+            || {
+                // SAFETY: what the program passes, as the verb takes it.
+                #[allow(unused_unsafe, reason = "not all need it")]
+                unsafe { $crate::observe::shown::Shown::word(&$shown) }
+            },
+            |line| {
+                // SAFETY: as above.
+                #[allow(unused_unsafe, reason = "not all need it")]
+                unsafe { $crate::observe::shown::Shown::show(&$shown, line) }
+            },
+        );
         $($crate::observe::call!(@ $line $($more)*);)?
     };
     (@ $line:ident $argument:ident $(, $($more:tt)*)?) => {
@@ -87,7 +96,10 @@ impl Call<'_> {
                 if core::mem::replace(&mut thread.within, true) {
                     return None;
                 }
-                thread.line.before(self.show);
+                thread.line.before(self.show, thread.records());
+                if is_checked() {
+                    check::begins(self.name, thread.line.words());
+                }
                 Some(Seen { thread: NonNull::from(thread), begin: now() })
             });
             before.set();
@@ -106,26 +118,34 @@ impl Call<'_> {
     pub fn end_waiting(&self, begin: Option<u64>, failed: Option<Errno>, answer: &dyn Fn(&mut Line)) {
         if let Some(begin) = begin {
             let seen = self.begin_observed().map(|seen| Seen { begin, ..seen });
-            self.end(seen, failed, answer);
+            self.end(seen, failed, 0, answer);
         }
     }
 
-    /// Records the call with what it answered, and why where it failed. `errno` is as it was.
+    /// Records the call with what it answered, and why where it failed; `word` is the address of what it made,
+    /// or 0. `errno` is as it was.
     #[inline]
-    pub fn end(&self, seen: Option<Seen>, failed: Option<Errno>, answer: &dyn Fn(&mut Line)) {
+    pub fn end(&self, seen: Option<Seen>, failed: Option<Errno>, word: u64, answer: &dyn Fn(&mut Line)) {
         if let Some(seen) = seen {
-            self.end_observed(seen, failed, answer);
+            self.end_observed(seen, failed, word, answer);
         }
     }
 
     #[cold]
-    fn end_observed(&self, seen: Seen, failed: Option<Errno>, answer: &dyn Fn(&mut Line)) {
+    fn end_observed(&self, seen: Seen, failed: Option<Errno>, word: u64, answer: &dyn Fn(&mut Line)) {
         let nanos = now().saturating_sub(seen.begin);
         uncancelled(|| {
             let before = Errno::last();
             let mut thread = seen.thread;
             // SAFETY: this thread's own, as long as it is within the call.
             let thread = unsafe { thread.as_mut() };
+            if is_checked() {
+                check::ended(self.name, thread.line.words(), word, failed.is_some());
+            }
+            if !thread.records() {
+                thread.within = false;
+                return before.set();
+            }
             thread.line.after(self.show, failed.is_some(), answer);
             let header = Header {
                 begin: seen.begin,

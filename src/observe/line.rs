@@ -1,6 +1,7 @@
 //! Text of a call in memory that is there: nothing is allocated, since a verb must not fail for its trace.
 
 use core::fmt::{self, Write};
+use core::mem::MaybeUninit;
 
 use super::record::{OBJECT, OBJECT_END, SEPARATOR};
 
@@ -52,11 +53,20 @@ pub struct Line {
     answering: bool,
     /// Whether the next argument is the first.
     first: bool,
+    /// Whether text is wanted.
+    is_text: bool,
+    /// Arguments as words.
+    words: [MaybeUninit<(&'static str, u64)>; WORDS],
+    count: usize,
 }
 
+/// How many arguments are kept as words: no verb has more.
+const WORDS: usize = 10;
+
 impl Line {
-    /// Writes arguments before the call.
-    pub fn before(&mut self, show: &dyn Fn(&mut Line)) {
+    /// Keeps arguments before the call: as words, and where `is_text` says so, as text.
+    pub fn before(&mut self, show: &dyn Fn(&mut Line), is_text: bool) {
+        (self.is_text, self.count) = (is_text, 0);
         self.early.clear();
         self.whole.clear();
         self.answer.clear();
@@ -82,6 +92,20 @@ impl Line {
             whole.push(part);
         }
         whole.cut |= early.cut;
+    }
+
+    /// The name and the word of each argument: of what the verb sets, the place.
+    pub fn words(&self) -> &[(&'static str, u64)] {
+        let first = self.words.as_ptr().cast();
+        // SAFETY: so many were written, each in its place.
+        unsafe { core::slice::from_raw_parts(first, self.count) }
+    }
+
+    fn keep(&mut self, name: &'static str, word: u64) {
+        if let (Some(place), false) = (self.words.get_mut(self.count), self.over) {
+            place.write((name, word));
+            self.count += 1;
+        }
     }
 
     /// All arguments.
@@ -110,7 +134,13 @@ impl Line {
     }
 
     /// An argument that the program sets.
-    pub fn argument(&mut self, name: &str, show: impl FnOnce(&mut Line)) {
+    pub fn argument(&mut self, name: &'static str, word: impl FnOnce() -> u64, show: impl FnOnce(&mut Line)) {
+        if !self.over {
+            self.keep(name, word());
+        }
+        if !self.is_text {
+            return;
+        }
         self.name(name);
         if !self.over {
             show(self);
@@ -118,7 +148,11 @@ impl Line {
     }
 
     /// An argument that the verb sets, at `address`: what stands there once it succeeded.
-    pub fn result(&mut self, name: &str, address: usize, show: impl FnOnce(&mut Line)) {
+    pub fn result(&mut self, name: &'static str, address: usize, show: impl FnOnce(&mut Line)) {
+        self.keep(name, address as u64);
+        if !self.is_text {
+            return;
+        }
         self.name(name);
         if !self.over {
             if self.late < LATE {
@@ -201,13 +235,14 @@ mod tests {
         // SAFETY: all zeros is a value.
         let mut line: Box<Line> = unsafe { Box::new_zeroed().assume_init() };
         let show = |line: &mut Line| {
-            line.argument("a", |line| line.put("1"));
+            line.argument("a", || 7, |line| line.put("1"));
             line.result("b", 0x10, |line| line.put("[2]"));
-            line.argument("c", |line| line.put("3"));
+            line.argument("c", || 9, |line| line.put("3"));
             line.result("d", 0, |line| line.put("[4]"));
         };
-        line.before(&show);
+        line.before(&show, true);
         line.after(&show, failed, &|line| line.put("0"));
+        assert_eq!(line.words(), [("a", 7), ("b", 0x10), ("c", 9), ("d", 0)]);
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap().replace('\x1f', ", ");
         (text(line.arguments()), text(line.answer()))
     }
@@ -222,8 +257,8 @@ mod tests {
     fn what_is_too_long_is_cut() {
         // SAFETY: all zeros is a value.
         let mut line: Box<Line> = unsafe { Box::new_zeroed().assume_init() };
-        let show = |line: &mut Line| line.argument("a", |line| (0..SIZE).for_each(|_| line.put("x")));
-        line.before(&show);
+        let show = |line: &mut Line| line.argument("a", || 7, |line| (0..SIZE).for_each(|_| line.put("x")));
+        line.before(&show, true);
         line.after(&show, false, &|line| line.put("0"));
         assert!(line.is_cut() && line.arguments().len() == SIZE && line.answer() == b"0");
     }
@@ -232,8 +267,8 @@ mod tests {
     fn names_of_devices_and_other_text_are_quoted() {
         // SAFETY: all zeros is a value.
         let mut line: Box<Line> = unsafe { Box::new_zeroed().assume_init() };
-        let show = |line: &mut Line| line.argument("a", |line| line.foreign(b"x\"\x1b[\xff\0y"));
-        line.before(&show);
+        let show = |line: &mut Line| line.argument("a", || 7, |line| line.foreign(b"x\"\x1b[\xff\0y"));
+        line.before(&show, true);
         line.after(&show, false, &|_| {});
         assert_eq!(line.arguments(), b"a=\"x\\\"\\x1b[\\xff\"");
     }

@@ -1,4 +1,5 @@
-//! What a program's calls are seen by: `ironverbs trace` has each verb say its name, arguments and answer.
+//! What a program's calls are seen by: `ironverbs trace` has each verb say its name, arguments and answer, and
+//! `ironverbs check` has them judged.
 //!
 //! | file | what |
 //! |---|---|
@@ -11,9 +12,9 @@
 //! | [`demand`] | a trace that begins while the program runs |
 //!
 //! Nothing is here of what a verb does: the module knows layouts and the system only, and the C entry points
-//! use it. While nothing is observed, a control verb pays for a look at one byte, and a data call for nothing:
-//! the tables that programs call have other functions only in a device that was opened while something is
-//! observed.
+//! use it. What is judged goes on to [`check`](crate::check). While nothing is observed, a control verb pays
+//! for a look at one byte, and a data call for nothing: the tables that programs call have other functions only
+//! in a device that was opened while something is observed.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_macros))]
 
@@ -36,6 +37,8 @@ use ironverbs_os::errno::Errno;
 use ironverbs_os::guard::uncancelled;
 use once_cell::race::OnceBox;
 
+use crate::check;
+
 pub(crate) use call::call;
 pub use call::{Call, Seen, UNNAMED};
 
@@ -49,6 +52,8 @@ const ON: u8 = 2;
 const WAITS: u8 = 3;
 
 static STATE: AtomicU8 = AtomicU8::new(UNKNOWN);
+/// Whether calls are judged by the rules of `ironverbs check`.
+static CHECKED: AtomicBool = AtomicBool::new(false);
 /// The folder in which rings are made.
 static FOLDER: OnceBox<OsString> = OnceBox::new();
 /// Some calls are not observed.
@@ -74,20 +79,30 @@ fn is_on_now() -> bool {
     }
 }
 
+/// Whether calls are judged by rules. Only within what [`is_on`] lets in.
+#[inline]
+fn is_checked() -> bool {
+    CHECKED.load(Ordering::Relaxed)
+}
+
 /// What the environment says, read once. A program with more rights than its caller is not observed.
 fn settled() -> u8 {
     match STATE.load(Ordering::Acquire) {
         UNKNOWN => uncancelled(|| {
             let before = Errno::last();
+            let checked = check::start();
+            CHECKED.store(checked, Ordering::Release);
             let state = match trusted("IRONVERBS_TRACE") {
                 None => OFF,
-                Some(asked) if asked == demand::ASKED => demand::offer(),
+                // All calls go one way already; a trace that begins later is for programs that are not checked.
+                Some(asked) if asked == demand::ASKED && !checked => demand::offer(),
                 Some(folder) if folder.as_encoded_bytes().first() == Some(&b'/') => {
                     let _ = FOLDER.set(ironverbs_os::growth::small_box(folder));
                     ON
                 }
                 Some(_) => OFF,
             };
+            let state = if checked { ON } else { state };
             let _ = STATE.compare_exchange(UNKNOWN, state, Ordering::AcqRel, Ordering::Acquire);
             before.set();
             STATE.load(Ordering::Acquire)

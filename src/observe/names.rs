@@ -181,10 +181,18 @@ impl super::shown::Shown for Flags {
     unsafe fn show(&self, line: &mut Line) {
         let _ = self.0.flags(line, self.1);
     }
+
+    fn word(&self) -> u64 {
+        self.1
+    }
 }
 
 impl super::shown::Shown for Named {
     unsafe fn show(&self, line: &mut Line) {
         let _ = self.0.value(line, self.1);
+    }
+
+    fn word(&self) -> u64 {
+        self.1
     }
 }

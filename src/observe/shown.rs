@@ -14,6 +14,11 @@ pub trait Shown {
     /// # Safety
     /// A pointer is null, or valid as the verb takes it.
     unsafe fn show(&self, line: &mut Line);
+
+    /// The value as a word, where it is one: a number, flags, an address. What `ironverbs check` judges by.
+    fn word(&self) -> u64 {
+        0
+    }
 }
 
 macro_rules! numbers {
@@ -21,6 +26,10 @@ macro_rules! numbers {
         impl Shown for $number {
             unsafe fn show(&self, line: &mut Line) {
                 let _ = write!(line, "{self}");
+            }
+
+            fn word(&self) -> u64 {
+                *self as u64
             }
         }
 
@@ -35,6 +44,10 @@ macro_rules! numbers {
                     }
                 }
             }
+
+            fn word(&self) -> u64 {
+                *self as u64
+            }
         }
     )+};
 }
@@ -47,6 +60,10 @@ pub struct Hex(pub u64);
 impl Shown for Hex {
     unsafe fn show(&self, line: &mut Line) {
         let _ = write!(line, "{:#x}", self.0);
+    }
+
+    fn word(&self) -> u64 {
+        self.0
     }
 }
 
@@ -68,6 +85,10 @@ pub struct Address<T>(pub *const T);
 impl<T> Shown for Address<T> {
     unsafe fn show(&self, line: &mut Line) {
         line.address(self.0 as usize);
+    }
+
+    fn word(&self) -> u64 {
+        self.0 as u64
     }
 }
 
@@ -100,6 +121,10 @@ where
 impl Shown for *mut c_void {
     unsafe fn show(&self, line: &mut Line) {
         line.address(*self as usize);
+    }
+
+    fn word(&self) -> u64 {
+        *self as u64
     }
 }
 
@@ -135,6 +160,10 @@ macro_rules! objects {
             unsafe fn show(&self, line: &mut Line) {
                 line.object($kind, *self as usize);
             }
+
+            fn word(&self) -> u64 {
+                *self as u64
+            }
         }
 
         impl Shown for *mut *mut $object {
@@ -148,6 +177,10 @@ macro_rules! objects {
                         line.put("]");
                     }
                 }
+            }
+
+            fn word(&self) -> u64 {
+                *self as u64
             }
         }
     )+};
@@ -201,6 +234,10 @@ impl Shown for *mut ibv_context {
             Some(context) => unsafe { context.device.show(line) },
         }
     }
+
+    fn word(&self) -> u64 {
+        *self as u64
+    }
 }
 
 impl Shown for *mut ibv_qp {
@@ -213,12 +250,20 @@ impl Shown for *mut ibv_qp {
             }
         }
     }
+
+    fn word(&self) -> u64 {
+        *self as u64
+    }
 }
 
 impl Shown for *mut ibv_qp_ex {
     unsafe fn show(&self, line: &mut Line) {
         // SAFETY: by the contract; a queue pair is the first field.
         unsafe { self.cast::<ibv_qp>().show(line) }
+    }
+
+    fn word(&self) -> u64 {
+        *self as u64
     }
 }
 
@@ -229,6 +274,10 @@ impl Shown for *mut ibv_mr {
     unsafe fn show(&self, line: &mut Line) {
         line.object("mr", *self as usize);
     }
+
+    fn word(&self) -> u64 {
+        *self as u64
+    }
 }
 
 impl Shown for NewRegion {
@@ -238,6 +287,10 @@ impl Shown for NewRegion {
         if let Some(mr) = unsafe { self.0.as_ref() } {
             let _ = write!(line, " {{lkey={:#x}, rkey={:#x}}}", mr.lkey, mr.rkey);
         }
+    }
+
+    fn word(&self) -> u64 {
+        self.0 as u64
     }
 }
 

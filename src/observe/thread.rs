@@ -16,7 +16,7 @@ use ironverbs_os::guard::uncancelled;
 use super::line::Line;
 use super::record::{EMPTY_PLACES, Empty, Header, LARGEST, Text, data, flag, kind};
 use super::ring::Ring;
-use super::{folder, lose};
+use super::{folder, is_checked, lose};
 
 /// Words of a data record behind its header.
 pub const WORDS: usize = (LARGEST - size_of::<Header>()) / 8;
@@ -49,7 +49,7 @@ pub fn this() -> Option<NonNull<Thread>> {
     // SAFETY: null, or this thread's own until its end.
     if let Some(thread) = unsafe { found.as_mut() } {
         if fork::same_process(thread.process) {
-            return thread.ring.is_some().then(|| NonNull::from(thread));
+            return (thread.ring.is_some() || is_checked()).then(|| NonNull::from(thread));
         }
         // The parent's, whose ring stays the parent's.
         if let Some(mut ring) = thread.ring.take() {
@@ -101,15 +101,15 @@ fn fill(thread: &mut Thread) -> bool {
     let Ok(process) = fork::token() else { return false };
     thread.process = process;
     if GIVEN_UP.load(Ordering::Relaxed) == process {
-        return false;
+        return is_checked();
     }
-    let Some(folder) = folder() else { return false };
+    let Some(folder) = folder() else { return is_checked() };
     thread.ring = Ring::create(folder).ok();
     if thread.ring.is_none() {
         lose();
         GIVEN_UP.store(process, Ordering::Relaxed);
     }
-    thread.ring.is_some()
+    thread.ring.is_some() || is_checked()
 }
 
 /// Has the thread's end seen. Without a key, its memory stays until the process ends.
@@ -151,6 +151,12 @@ unsafe extern "C" fn ended(thread: *mut c_void) {
 }
 
 impl Thread {
+    /// Whether calls are recorded for a trace.
+    #[inline]
+    pub fn records(&self) -> bool {
+        self.ring.is_some()
+    }
+
     fn write(&mut self, header: Header, parts: &[&[u8]]) {
         let (Some(ring), Some(folder)) = (&mut self.ring, folder()) else { return };
         if !ring.write(folder, header, parts) {

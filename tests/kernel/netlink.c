@@ -164,7 +164,8 @@ static void take(struct queue *queue, const char *bytes, size_t size)
 	for (size_t at = 0; at + NLMSG_HDRLEN <= size;) {
 		const struct nlmsghdr *request = (const void *)(bytes + at);
 		struct message system;
-		uint8_t copies = 1;
+		/* HARDWARE_FORK=moves: a kernel before 5.12, which leaves registered pages to the child. */
+		uint8_t copies = !getenv("HARDWARE_FORK");
 
 		if (request->nlmsg_len < NLMSG_HDRLEN || request->nlmsg_len > size - at)
 			return;

@@ -377,7 +377,8 @@ static int run_method(struct file *file, const struct method *method, struct ib_
 		if (error)
 			return error;
 		entries[0].gid[0] = entries[1].gid[0] = 0x80fe;
-		entries[1].gid[1] = 0x0100;
+		if (!getenv("HARDWARE_SAME_GID")) /* else one address for both */
+			entries[1].gid[1] = 0x0100;
 		GIVE(hdr, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, entries);
 		GIVE(hdr, UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, count);
 		return 0;

@@ -9,9 +9,13 @@
 //! `cargo run -p xtask -- tidy` looks for what style forbids, and prints each finding with its place and a
 //! remedy.
 //!
+//! `cargo run -p xtask -- check-rules` writes `docs/rules`, a page for each rule of `ironverbs check`, with
+//! `--check` likewise. It fails as well when a rule has no program in `tests/check` that breaks it.
+//!
 //! `cargo run -p xtask -- rules` prints the rules of `tests/rules.txt` that no code or no test names.
 
 mod c_source;
+mod check_rules;
 mod compatibility;
 mod headers;
 mod rules;
@@ -20,7 +24,7 @@ mod tidy;
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo run -p xtask -- headers|compatibility [--check] | tidy | rules";
+const USAGE: &str = "usage: cargo run -p xtask -- headers|compatibility|check-rules [--check] | tidy | rules";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -31,6 +35,8 @@ fn main() -> ExitCode {
         ["headers", "--check"] => headers::check(root),
         ["compatibility"] => compatibility::write(root),
         ["compatibility", "--check"] => compatibility::check(root),
+        ["check-rules"] => check_rules::write(root),
+        ["check-rules", "--check"] => check_rules::check(root),
         ["rules"] => rules::report(root),
         ["tidy"] => tidy::check(root),
         _ => Err(USAGE.to_owned()),
@@ -53,11 +59,16 @@ fn checkout() -> &'static Path {
 
 #[cfg(test)]
 mod tests {
-    use super::{checkout, compatibility, headers};
+    use super::{check_rules, checkout, compatibility, headers};
 
     #[test]
     fn the_committed_headers_are_what_the_types_generate() {
         headers::check(checkout()).unwrap();
+    }
+
+    #[test]
+    fn the_pages_of_rules_are_what_the_table_says() {
+        check_rules::check(checkout()).unwrap();
     }
 
     #[test]

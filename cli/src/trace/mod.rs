@@ -2,8 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`program`] | starting the program, signals, its end |
-//! | [`folder`], [`rings`] | where traced processes write, and what can be read of it |
+//! | [`rings`] | what can be read of what traced processes write |
 //! | [`event`], [`calls`] | from a record to a call |
 //! | [`filter`], [`print`], [`summary`] | which calls are shown, and how |
 //! | [`attach`] | a process that waits to be traced |
@@ -12,9 +11,7 @@ mod attach;
 mod calls;
 mod event;
 mod filter;
-mod folder;
 mod print;
-mod program;
 mod rings;
 mod summary;
 
@@ -29,18 +26,21 @@ use std::time::Duration;
 
 use ironverbs::observe::record::{Head, Header, flag, kind};
 
+use crate::folder::{Folder, MOST_RINGS};
 use crate::places::Places;
+use crate::program::{self, Program};
 use crate::{Result, Trace};
 use event::{Event, Objects};
 use filter::Filter;
-use folder::{Folder, MOST_RINGS};
-use program::Program;
 use rings::{Body, Record, Ring};
 use summary::Summary;
 
 /// How long nothing may come before the rings are looked at less often.
 const SHORT: Duration = Duration::from_millis(1);
 const LONG: Duration = Duration::from_millis(10);
+
+/// What all folders of traces are called before a number.
+const PREFIX: &str = "ironverbs-trace-";
 
 /// A ring, and whose it is.
 struct Thread {
@@ -235,7 +235,7 @@ pub fn run(places: &Places, trace: Trace) -> Result<ExitCode> {
     let filters =
         trace.filter.iter().map(|text| text.parse()).collect::<std::result::Result<Vec<Filter>, String>>()?;
     let to = opened(trace.output.as_ref())?;
-    let folder = Folder::make().map_err(|why| format!("no folder for the trace: {why}"))?;
+    let folder = Folder::make(PREFIX).map_err(|why| format!("no folder for the trace: {why}"))?;
     let mut output = Output {
         to,
         filters,
@@ -247,7 +247,7 @@ pub fn run(places: &Places, trace: Trace) -> Result<ExitCode> {
     };
     let mut program = match trace.pid {
         Some(pid) => Program::attached(pid, || attach::begin(pid, folder.path()))?,
-        None => match Program::start(places, folder.path(), &trace.program)? {
+        None => match Program::start(places, "IRONVERBS_TRACE", folder.path(), &trace.program)? {
             Ok(program) => program,
             Err(status) => return Ok(status),
         },

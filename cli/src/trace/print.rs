@@ -4,6 +4,7 @@ use std::ffi::CStr;
 use std::fmt::Write;
 
 use super::event::{Event, Value};
+use crate::json::quoted;
 
 /// A length of time as people read it.
 pub fn duration(nanos: u64) -> String {
@@ -83,23 +84,6 @@ pub fn line(event: &Event, begin: u64, who: bool) -> String {
     }
     let _ = writeln!(line, " <{}>", duration(event.nanos));
     line
-}
-
-/// Text in the quotes of JSON.
-fn quoted(to: &mut String, text: &str) {
-    to.push('"');
-    for letter in text.chars() {
-        match letter {
-            '"' | '\\' => {
-                let _ = write!(to, "\\{letter}");
-            }
-            control if control < ' ' => {
-                let _ = write!(to, "\\u{:04x}", u32::from(control));
-            }
-            letter => to.push(letter),
-        }
-    }
-    to.push('"');
 }
 
 fn json_value(to: &mut String, value: &Value) {
@@ -182,12 +166,5 @@ mod tests {
             "{\"time\":0.000000000,\"pid\":1,\"tid\":1,\"call\":\"ibv_create_cq\",\"arguments\":{\"cqe\":256},\
              \"result\":\"NULL\",\"errno\":12,\"error\":\"ENOMEM\",\"nanoseconds\":12345}\n"
         );
-    }
-
-    #[test]
-    fn text_of_any_kind_is_one_string_of_json() {
-        let mut to = String::new();
-        quoted(&mut to, "a\"b\\c\n");
-        assert_eq!(to, "\"a\\\"b\\\\c\\u000a\"");
     }
 }

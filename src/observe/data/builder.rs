@@ -2,8 +2,9 @@
 
 use core::ffi::{c_int, c_void};
 
-use super::{MOST, Observed, Originals, begin, each_number};
+use super::{MOST, Observed, Originals, begin, each_number, is_judged};
 use crate::abi::verbs::*;
+use crate::check;
 use crate::observe::record::data;
 
 /// A word of an argument.
@@ -57,8 +58,13 @@ macro_rules! builders {
                 unsafe {
                     // The provider may change what the program has set for the next request.
                     let set = (data::$call, (*qp).qp_base.qp_num, (*qp).wr_id, (*qp).wr_flags);
+                    if is_judged(&seen) {
+                        check::built(qp, stringify!($name), $begins, [$($argument.word()),*].as_slice());
+                    }
                     provided(qp $(, $argument)*);
-                    if let Some(mut seen) = seen {
+                    if let Some(mut seen) = seen
+                        && seen.records()
+                    {
                         build(&mut seen, set, $begins);
                         $(seen.word($argument.word());)*
                         more(&mut seen, data::$call, [$($argument.word()),*].as_slice());
@@ -161,8 +167,17 @@ unsafe extern "C" fn wr_complete<const N: usize>(qp: *mut ibv_qp_ex) -> c_int {
     // SAFETY: handed on to the caller; a live queue pair.
     unsafe {
         let number = (*qp).qp_base.qp_num;
+        let judged = is_judged(&seen);
+        if judged {
+            check::complete_begins(qp);
+        }
         let answer = provided(qp);
-        if let Some(mut seen) = seen {
+        if judged {
+            check::complete_ended(qp, answer);
+        }
+        if let Some(mut seen) = seen
+            && seen.records()
+        {
             build(&mut seen, (data::WR_COMPLETE, number, 0, 0), false);
             seen.end(data::WR_COMPLETE, answer.into(), (answer != 0).then_some(answer));
         }

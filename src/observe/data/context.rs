@@ -2,8 +2,9 @@
 
 use core::ffi::{c_int, c_void};
 
-use super::{MOST, Observed, Originals, begin, each_number};
+use super::{MOST, Observed, Originals, begin, each_number, is_judged};
 use crate::abi::verbs::*;
+use crate::check::{self, Receives};
 use crate::observe::record::data;
 
 type PollCq = unsafe extern "C" fn(*mut ibv_cq, c_int, *mut ibv_wc) -> c_int;
@@ -106,9 +107,19 @@ fn failure(answer: c_int) -> Option<i32> {
 unsafe extern "C" fn poll_cq<const N: usize>(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int {
     let provided = original!(CONTEXTS, N, poll_cq);
     let seen = begin();
+    let judged = is_judged(&seen);
+    if judged {
+        check::poll_begins(cq);
+    }
     // SAFETY: handed on to the caller.
     let answer = unsafe { provided(cq, num_entries, wc) };
-    if let Some(seen) = seen {
+    if judged {
+        // SAFETY: the provider has written as many completions as it says.
+        unsafe { check::polled(cq, wc, answer) };
+    }
+    if let Some(mut seen) = seen
+        && seen.records()
+    {
         if answer == 0 {
             seen.end_empty(data::POLL_CQ, cq as u64);
         } else {
@@ -156,7 +167,9 @@ unsafe extern "C" fn req_notify_cq<const N: usize>(cq: *mut ibv_cq, solicited_on
     let seen = begin();
     // SAFETY: handed on to the caller.
     let answer = unsafe { provided(cq, solicited_only) };
-    if let Some(mut seen) = seen {
+    if let Some(mut seen) = seen
+        && seen.records()
+    {
         seen.word(cq as u64);
         seen.word(solicited_only as u64);
         seen.end(data::REQ_NOTIFY_CQ, answer.into(), failure(answer));
@@ -338,9 +351,20 @@ unsafe extern "C" fn post_send<const N: usize>(
 ) -> c_int {
     let provided = original!(CONTEXTS, N, post_send);
     let seen = begin();
+    let judged = is_judged(&seen);
+    if judged {
+        // SAFETY: the program's list, which is the verb's to read.
+        unsafe { check::send_begins(qp, wr) };
+    }
     // SAFETY: handed on to the caller.
     let answer = unsafe { provided(qp, wr, bad_wr) };
-    if let Some(mut seen) = seen {
+    if judged {
+        // SAFETY: as above; the provider has said where it failed.
+        unsafe { check::send_ended(qp, wr, bad_wr, answer) };
+    }
+    if let Some(mut seen) = seen
+        && seen.records()
+    {
         seen.stop();
         // SAFETY: the list is the program's until the call returns.
         unsafe {
@@ -364,7 +388,9 @@ unsafe fn received(
     bad_wr: *mut *mut ibv_recv_wr,
     answer: c_int,
 ) {
-    if let Some(mut seen) = seen {
+    if let Some(mut seen) = seen
+        && seen.records()
+    {
         seen.stop();
         // SAFETY: the list is the program's until the call returns.
         unsafe {
@@ -384,7 +410,15 @@ unsafe extern "C" fn post_recv<const N: usize>(
     let seen = begin();
     // SAFETY: handed on to the caller; a live queue pair.
     unsafe {
+        let to = Receives::Qp(qp);
+        let judged = is_judged(&seen);
+        if judged {
+            check::receive_begins(to, wr);
+        }
         let answer = provided(qp, wr, bad_wr);
+        if judged {
+            check::receive_ended(to, wr, bad_wr, answer);
+        }
         let number = qp.as_ref().map_or(0, |qp| u64::from(qp.qp_num));
         received(seen, data::POST_RECV, number, wr, bad_wr, answer);
         answer
@@ -400,7 +434,15 @@ unsafe extern "C" fn post_srq_recv<const N: usize>(
     let seen = begin();
     // SAFETY: handed on to the caller.
     unsafe {
+        let to = Receives::Srq(srq);
+        let judged = is_judged(&seen);
+        if judged {
+            check::receive_begins(to, wr);
+        }
         let answer = provided(srq, wr, bad_wr);
+        if judged {
+            check::receive_ended(to, wr, bad_wr, answer);
+        }
         received(seen, data::POST_SRQ_RECV, srq as u64, wr, bad_wr, answer);
         answer
     }
@@ -431,6 +473,9 @@ unsafe extern "C" fn observed_srq_ops<const N: usize>(
     // SAFETY: handed on to the caller.
     let answer = unsafe { provided(srq, op, bad_op) };
     let Some(mut seen) = seen else { return answer };
+    if !seen.records() {
+        return answer;
+    }
     seen.stop();
     seen.word(srq as u64);
     let mut next = op.cast_const();
@@ -481,7 +526,9 @@ unsafe extern "C" fn memcpy_from_dm<const N: usize>(
 }
 
 fn copied(seen: Option<Observed<'_>>, call: u16, words: [u64; 4], answer: c_int) {
-    if let Some(mut seen) = seen {
+    if let Some(mut seen) = seen
+        && seen.records()
+    {
         words.into_iter().for_each(|word| seen.word(word));
         seen.end(call, answer.into(), failure(answer));
     }

@@ -19,7 +19,8 @@ use ironverbs_os::fork::ProcessMutex;
 
 use super::record::{Header, flag};
 use super::thread::{self, Thread, WORDS};
-use super::{is_on, lose, now};
+use super::{is_checked, is_on, lose, now};
+use crate::check;
 
 /// The providers' tables of one kind.
 pub(crate) struct Originals<T, const MOST: usize> {
@@ -90,12 +91,26 @@ pub(crate) fn begin<'a>() -> Option<Observed<'a>> {
     // SAFETY: this thread's own.
     let thread = unsafe { thread.as_mut() };
     if core::mem::replace(&mut thread.within, true) {
+        if is_checked() {
+            check::missed();
+        }
         return None;
     }
-    Some(Observed { thread, count: 0, begin: now(), nanos: None, cut: false })
+    let begin = if thread.records() { now() } else { 0 };
+    Some(Observed { thread, count: 0, begin, nanos: None, cut: false })
 }
 
 impl Observed<'_> {
+    /// Whether the call is recorded; if not, it is over here.
+    #[inline]
+    pub fn records(&mut self) -> bool {
+        let records = self.thread.records();
+        if !records {
+            self.thread.within = false;
+        }
+        records
+    }
+
     /// Another word of the record.
     #[inline]
     pub fn word(&mut self, word: u64) {
@@ -169,6 +184,12 @@ impl Observed<'_> {
         self.thread.within = false;
         before.set();
     }
+}
+
+/// Whether the call is judged by rules.
+#[inline]
+pub(crate) fn is_judged(seen: &Option<Observed<'_>>) -> bool {
+    seen.is_some() && is_checked()
 }
 
 /// An array of a function for each number.

@@ -3,8 +3,9 @@
 
 use core::ffi::c_int;
 
-use super::{MOST, Observed, Originals, begin, each_number};
+use super::{MOST, Observed, Originals, begin, each_number, is_judged};
 use crate::abi::verbs::*;
+use crate::check::{self, Completion};
 use crate::observe::record::data;
 
 type StartPoll = unsafe extern "C" fn(*mut ibv_cq_ex, *mut ibv_poll_cq_attr) -> c_int;
@@ -37,6 +38,9 @@ pub fn observe_cq(cq: &mut ibv_cq_ex) {
 unsafe extern "C" fn start_poll<const N: usize>(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr) -> c_int {
     let Some(provided) = WALKS.get(N).start else { return libc::EOPNOTSUPP };
     let seen = begin();
+    if is_judged(&seen) {
+        check::poll_begins(cq.cast());
+    }
     // SAFETY: handed on to the caller.
     let answer = unsafe { provided(cq, attr) };
     // SAFETY: as above.
@@ -59,7 +63,12 @@ unsafe extern "C" fn end_poll<const N: usize>(cq: *mut ibv_cq_ex) {
     let seen = begin();
     // SAFETY: handed on to the caller.
     unsafe { provided(cq) };
-    if let Some(mut seen) = seen {
+    if is_judged(&seen) {
+        check::poll_ends(cq.cast());
+    }
+    if let Some(mut seen) = seen
+        && seen.records()
+    {
         seen.word(cq as u64);
         seen.end(data::END_POLL, 0, None);
     }
@@ -68,7 +77,14 @@ unsafe extern "C" fn end_poll<const N: usize>(cq: *mut ibv_cq_ex) {
 /// # Safety
 /// A live queue, which stands at a completion where `answer` is 0.
 unsafe fn walked(seen: Option<Observed<'_>>, call: u16, cq: *mut ibv_cq_ex, answer: c_int) {
+    if is_judged(&seen) {
+        // SAFETY: handed on to the caller.
+        unsafe { judge(call, cq, answer) };
+    }
     let Some(mut seen) = seen else { return };
+    if !seen.records() {
+        return;
+    }
     if answer == libc::ENOENT {
         return seen.end_empty(call, cq as u64);
     }
@@ -96,4 +112,29 @@ unsafe fn walked(seen: Option<Observed<'_>>, call: u16, cq: *mut ibv_cq_ex, answ
         seen.word(0);
     }
     seen.end(call, answer.into(), (answer != 0).then_some(answer));
+}
+
+/// # Safety
+/// As for [`walked`].
+unsafe fn judge(call: u16, cq: *mut ibv_cq_ex, answer: c_int) {
+    // SAFETY: by the contract.
+    let queue = unsafe { cq.as_ref() };
+    if answer == 0
+        && let Some(queue) = queue
+    {
+        // SAFETY: by the contract; the functions are those that the provider has put there.
+        let read = |function: Option<unsafe extern "C" fn(*mut ibv_cq_ex) -> u32>| unsafe {
+            function.map(|function| function(cq))
+        };
+        let completion = Completion {
+            wr_id: queue.wr_id,
+            status: queue.status,
+            opcode: if queue.status == IBV_WC_SUCCESS as u32 { read(queue.read_opcode) } else { None },
+            qp_num: read(queue.read_qp_num),
+        };
+        check::completed(cq.cast(), completion);
+    } else if call == data::START_POLL {
+        // A walk that has not begun has no end.
+        check::poll_ends(cq.cast());
+    }
 }

@@ -1,4 +1,5 @@
-//! The folder in which traced processes make their rings.
+//! The folder in which processes write what the command reads: traced ones their rings, checked ones what was
+//! found.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -10,8 +11,6 @@ use std::path::{Path, PathBuf};
 
 use ironverbs::observe::record::{LOST, NAME, READER};
 
-/// What all such folders are called before a number.
-const PREFIX: &str = "ironverbs-trace-";
 /// Rings that are open at a time; a program with more threads waits for some to end.
 pub const MOST_RINGS: usize = 4096;
 
@@ -29,13 +28,13 @@ fn lock(file: &File) -> bool {
 }
 
 impl Folder {
-    /// Makes one, of memory where that can be.
-    pub fn make() -> io::Result<Self> {
+    /// Makes one, of memory where that can be. Those of one kind have a name in front of a number.
+    pub fn make(prefix: &str) -> io::Result<Self> {
         let memory = Path::new("/dev/shm");
         let above = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-        remove_left(&above);
+        remove_left(&above, prefix);
         for number in 0_u32.. {
-            let path = above.join(format!("{PREFIX}{}-{number}", std::process::id()));
+            let path = above.join(format!("{prefix}{}-{number}", std::process::id()));
             match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => {}
                 Err(why) if why.kind() == io::ErrorKind::AlreadyExists && number < 1000 => continue,
@@ -99,12 +98,12 @@ impl Drop for Folder {
 }
 
 /// Removes folders of this user's whose command was killed.
-fn remove_left(above: &Path) {
+fn remove_left(above: &Path, prefix: &str) {
     let Ok(entries) = fs::read_dir(above) else { return };
     let mine = nix::unistd::geteuid().as_raw();
     let left: HashMap<OsString, PathBuf> = entries
         .flatten()
-        .filter(|entry| entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()))
+        .filter(|entry| entry.file_name().as_encoded_bytes().starts_with(prefix.as_bytes()))
         .filter(|entry| entry.metadata().is_ok_and(|folder| folder.is_dir() && folder.uid() == mine))
         .map(|entry| (entry.file_name(), entry.path()))
         .collect();

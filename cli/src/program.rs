@@ -1,4 +1,4 @@
-//! The program that is traced: its start, signals meant for it, and its end.
+//! The program that is traced or checked: its start, signals meant for it, and its end.
 
 use std::ffi::OsString;
 use std::fs;
@@ -17,7 +17,7 @@ static PROGRAM: AtomicI32 = AtomicI32::new(0);
 /// Whether somebody wants the trace of another's process to end.
 static ENOUGH: AtomicBool = AtomicBool::new(false);
 
-/// What is traced.
+/// What is traced or checked.
 pub struct Program {
     kind: Kind,
     status: Option<ExitStatus>,
@@ -63,18 +63,18 @@ fn handle_signals() {
 }
 
 impl Program {
-    /// Starts a program, with the library in front of it; or what this command ends with where it does not
-    /// start.
+    /// Starts a program, with the library in front of it, and a folder in the variable that asks for it; or
+    /// what this command ends with where it does not start.
     pub fn start(
         places: &Places,
+        variable: &str,
         folder: &Path,
         program: &[OsString],
     ) -> Result<std::result::Result<Self, ExitCode>> {
         let (name, arguments) = program.split_first().ok_or("no program")?;
         handle_signals();
         let waits = Waits::begin();
-        let child =
-            Command::new(name).args(arguments).envs(in_front(places)).env("IRONVERBS_TRACE", folder).spawn();
+        let child = Command::new(name).args(arguments).envs(in_front(places)).env(variable, folder).spawn();
         let child = match child {
             Ok(child) => child,
             Err(why) => return Ok(Err(not_started(name, &why))),

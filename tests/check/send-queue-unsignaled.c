@@ -1,0 +1,22 @@
+#include "plant.h"
+
+int main(int argc, char **argv)
+{
+	open_device(argc, argv);
+	NEED(cq = ibv_create_cq(context, 64, NULL, NULL, 0));
+	struct ibv_qp_init_attr attr = { .send_cq = cq, .recv_cq = cq, .cap = cap, .qp_type = IBV_QPT_RC };
+	near_qp = ibv_create_qp(pd, &attr);
+	NEED(near_qp);
+	connect_pair();
+	struct ibv_mr *mr = ibv_reg_mr(pd, memory, 4096, ALL_ACCESS);
+	NEED(mr);
+	for (uint32_t n = 0; n <= attr.cap.max_send_wr; n++) {
+		int signal = right && n % 4 == 3;
+		if (post_send(part(mr, 0, 8), IBV_WR_RDMA_WRITE, signal ? IBV_SEND_SIGNALED : 0, mr) == 0 && signal)
+			await();
+	}
+	close_pair();
+	NEED(ibv_dereg_mr(mr) == 0);
+	close_device();
+	return 0;
+}
