@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use ironverbs_os::growth::{TryFill, try_room};
 
+use super::batch::Batch;
 use super::datagram::Arrived;
 use super::port::error::{PortError, SendError};
 use super::port::flow::Flow;
@@ -249,16 +250,16 @@ impl Burst<'_> {
             return count;
         };
         let packet = |n: usize| &bytes[n * ROOM..][..lengths[n].1];
-        let pieces: [[Piece<'_>; 1]; BURST] =
-            std::array::from_fn(|n| [Piece::of(if n < count { packet(n) } else { &[] })]);
-        let packets: [Sealed<'_>; BURST] = std::array::from_fn(|n| Sealed(&pieces[n]));
+        let (mut pieces, mut packets) = (Batch::<_, BURST>::new(), Batch::<_, BURST>::new());
+        (0..count).for_each(|n| pieces.push([Piece::of(packet(n))]));
+        pieces.all().iter().for_each(|pieces| packets.push(Sealed(pieces)));
         let seal = |n: usize, identification| {
             let (head, rest) = packet(n).split_at(lengths[n].0);
             let mut icrc = Icrc::new(&wire, identification, head, head.len() + rest.len());
             icrc.update(rest);
             icrc.finish()
         };
-        let sent = outbox.send_in_trains(self.port.own(), &self.flow, &packets[..count], self.train, seal);
+        let sent = outbox.send_in_trains(self.port.own(), &self.flow, packets.all(), self.train, seal);
         if sent.error == Some(SendError::Full) { sent.packets } else { count }
     }
 }
