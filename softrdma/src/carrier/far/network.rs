@@ -1,7 +1,7 @@
 //! The network as one process has it: packets out, many to one peer at a time, and packets in.
 
 use std::convert::Infallible;
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::Ipv6Addr;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use ironverbs_os::growth::{TryFill, try_room};
@@ -159,8 +159,7 @@ pub(super) fn open<'a>(flow: &Flow, bytes: &'a [u8]) -> Option<(WireFlow, Packet
 }
 
 pub(super) fn wire_flow(source: Ipv6Addr, source_port: u16, destination: Ipv6Addr) -> Option<WireFlow> {
-    let (from, to) = (SocketAddr::from((source, source_port)), SocketAddr::from((destination, udp_port())));
-    WireFlow::new(from, to)
+    WireFlow::of_socket((source, source_port), (destination, udp_port()))
 }
 
 /// What a look at the socket leaves.
