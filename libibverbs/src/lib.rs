@@ -6,11 +6,18 @@
 //! it leads to would be a part of the command, too.
 
 use ironverbs::provider::plugin::log;
-use ironverbs::provider::soft::device::leave;
+use ironverbs::provider::soft::device::{begin, leave};
 use ironverbs::reserve::Allocator;
 
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
+
+/// The software device asks the kernel for something before the program has threads.
+#[used]
+// SAFETY: the section is a list of functions, called without regard to the arguments that glibc gives them, and
+// this is one.
+#[unsafe(link_section = ".init_array")]
+static AT_THE_BEGINNING: extern "C" fn() = begin;
 
 /// The software device leaves when the library ends: after the program's exit handlers, and the destructors of
 /// the program and of all libraries that need this one, which may still communicate.

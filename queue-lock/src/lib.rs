@@ -253,14 +253,27 @@ fn prepare() {
     if LOOKED.load(Ordering::Relaxed) {
         return;
     }
+    find_flag();
+    // Without it, locks have no owners.
+    let _ = ironverbs_os::barrier::register();
+    LOOKED.store(true, Ordering::Relaxed);
+}
+
+/// Does what the first lock asks of the kernel, where the process has one thread yet: with several, that one
+/// would wait some ten milliseconds. For who is loaded with the program.
+pub fn prepare_while_alone() {
+    find_flag();
+    if single_threaded() {
+        prepare();
+    }
+}
+
+fn find_flag() {
     // SAFETY: the name is a NUL-terminated string; dlsym with RTLD_DEFAULT only looks it up.
     let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) };
     if !symbol.is_null() {
         FLAG.store(symbol.cast(), Ordering::Relaxed);
     }
-    // Without it, locks have no owners.
-    let _ = ironverbs_os::barrier::register();
-    LOOKED.store(true, Ordering::Relaxed);
 }
 
 /// Whether the process has exactly one thread.

@@ -12,7 +12,12 @@
  *
  * Needs CAP_NET_RAW.
  */
-#define TIMEOUT 22 /* 17 s, three times: a peer that lives must have answered, however busy the machine */
+/*
+ * 17 s, eight times: a peer that lives must have answered, however busy the machine, and whatever the packets that somebody
+ * forges leave no room for.
+ */
+#define TIMEOUT 22
+#define RETRIES 7
 #include "../soft/load.h"
 
 #include <arpa/inet.h>

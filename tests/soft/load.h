@@ -17,7 +17,9 @@
 #ifndef TIMEOUT
 #define TIMEOUT 12   /* 16.8 ms; over a network the peer must have answered by then, so that it takes more */
 #endif
+#ifndef RETRIES
 #define RETRIES 2
+#endif
 #define LIMIT_MS 5000 /* of the processor's time that a process polls for an error after three time-outs of up to 67 ms each */
 #define SLEEP_S 300   /* seconds after which a sleep that nothing ends is ended */
 

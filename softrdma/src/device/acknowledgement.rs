@@ -173,20 +173,6 @@ impl QueuePair {
         }
     }
 
-    /// Puts the acknowledgement that waits, and nothing else does, into a burst of one packet.
-    pub(super) fn acknowledge_behind(
-        &self,
-        burst: &mut Burst<'_>,
-        receiver: &mut Receiver,
-    ) -> Option<Response> {
-        if !receiver.responder.has_lone_acknowledgement() || burst.is_full() {
-            return None;
-        }
-        let response = receiver.responder.next_response(self.device().now())?;
-        let Ok(()) = burst.push::<std::convert::Infallible>(&response.head, 0, |_| Ok(()));
-        Some(response)
-    }
-
     /// Acknowledges what has come, where nobody has the locks of it.
     fn answer_now(&self) {
         let (Some(mut arrivals), Some(network)) = (self.arrivals.try_lock(), self.device().network_way())
@@ -195,7 +181,21 @@ impl QueuePair {
         };
         let Some(receiver) = arrivals.as_mut() else { return };
         if let Some(mut burst) = network.try_burst(&receiver.peer.flow()) {
-            self.acknowledge_behind(&mut burst, receiver);
+            acknowledge_behind(&mut burst, receiver, self.device().now());
         }
     }
+}
+
+/// Puts the acknowledgement that waits at this time, and nothing else does, into a burst of one packet.
+pub(super) fn acknowledge_behind(
+    burst: &mut Burst<'_>,
+    receiver: &mut Receiver,
+    now: u64,
+) -> Option<Response> {
+    if !receiver.responder.has_lone_acknowledgement() || burst.is_full() {
+        return None;
+    }
+    let response = receiver.responder.next_response(now)?;
+    let Ok(()) = burst.push::<std::convert::Infallible>(&response.head, 0, |_| Ok(()));
+    Some(response)
 }

@@ -12,6 +12,7 @@ use super::QueuePair;
 use super::acknowledgement::Later;
 use super::qp_attributes::{Attributes, Path};
 use super::send::SendSide;
+use crate::carrier::far::batch::Batch;
 use crate::carrier::far::network::BURST;
 use crate::carrier::far::pause::Left;
 use crate::carrier::far::port::flow::Flow;
@@ -195,8 +196,8 @@ impl QueuePair {
             let (request, order) = (wr.posted(), self.completion_order(&wr));
             let action = match done.status {
                 Status::Success => {
-                    let outcome = Outcome::Done(request.length as u32);
-                    side.requester.outcome(&request, outcome, self.device().now())
+                    // The time counts for what is tried again.
+                    side.requester.outcome(&request, Outcome::Done(request.length as u32), 0)
                 }
                 status => side.requester.failed(&request, status, done.vendor_err),
             };
@@ -383,8 +384,7 @@ impl QueuePair {
             return receiver.responder.resumes(now).map_or(Left::Nothing, Left::Later);
         };
         let mut burst = network.burst(&peer.flow());
-        let mut loaded = [response; BURST];
-        let (mut count, mut answers) = (0, 0);
+        let (mut loaded, mut answers) = (Batch::<_, BURST>::new(), 0);
         loop {
             let part = response.payload;
             let sent = burst.push(&response.head, part.map_or(0, |part| part.length as usize), |room| {
@@ -392,7 +392,7 @@ impl QueuePair {
                 place.map_or(Ok(()), |place| bytes::read_remote(endpoint, pd, qp_num, place, room))
             });
             if sent.is_ok() {
-                (loaded[count], count) = (response, count + 1);
+                loaded.push(response);
             } else {
                 receiver.responder.refuse_response(&response, Syndrome::Access);
                 self.fail(QpState::Err);
@@ -401,12 +401,12 @@ impl QueuePair {
             let next = if answers < ANSWERS { receiver.responder.next_response(now) } else { None };
             if burst.is_full() || next.is_none() {
                 let left = burst.launch();
-                if left < count {
-                    let unsent = next.iter().chain(loaded[left..count].iter().rev());
+                if let Some(behind) = loaded.all().get(left..).filter(|behind| !behind.is_empty()) {
+                    let unsent = next.iter().chain(behind.iter().rev());
                     unsent.for_each(|response| receiver.responder.unsend(response));
                     return Left::NoRoom { has_sent: left > 0 };
                 }
-                count = 0;
+                loaded.truncate(0);
             }
             match next {
                 Some(next) => response = next,

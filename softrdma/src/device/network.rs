@@ -25,6 +25,8 @@ use crate::wire::opcode::Transport;
 const TOUCHED: usize = 16;
 /// Looks of a program that follow each other within so many nanoseconds are of one that polls all the time.
 const SOON: u64 = 4000;
+/// Packets that are taken in less time than that.
+const FEW: u32 = 4;
 /// Looks at most that take all that has come before an answer counts as missing: a socket holds less.
 const FIRST: u32 = 1000;
 /// One look of so many sees to queue pairs whose time has come.
@@ -111,9 +113,6 @@ impl Net {
 
     /// The queue pair has answers left, which leave with a later look at the network.
     fn keep(&self, qp: &Arc<QueuePair>, left: Left, now: u64) {
-        if left == Left::Nothing {
-            return;
-        }
         let mut pending = self.pending();
         let resumes = match (left, pending.pause.until()) {
             // It is the same socket for all.
@@ -180,7 +179,9 @@ impl Touched {
     fn settle(&mut self, net: &Net, later: Option<&Later>) {
         for qp in self.all[..self.count].iter_mut().filter_map(Option::take) {
             let left = qp.settle_arrivals(later);
-            net.keep(&qp, left, qp.device().now());
+            if left != Left::Nothing {
+                net.keep(&qp, left, qp.device().now());
+            }
         }
         self.count = 0;
     }
@@ -302,7 +303,7 @@ impl Device {
             self.finders.note();
         }
         touched.settle(net, later);
-        if later.is_some() && packets > 0 {
+        if later.is_some() && packets > FEW {
             net.polls.took(began, self.now());
         }
         if resumes {

@@ -4,7 +4,9 @@
 //! all packets of a burst.
 
 use super::QueuePair;
+use super::acknowledgement::acknowledge_behind;
 use super::send::SendSide;
+use crate::carrier::far::batch::Batch;
 use crate::carrier::far::network::{BURST, Burst, Network};
 use crate::carrier::far::sender::Sender;
 use crate::carrier::near::bytes;
@@ -14,33 +16,36 @@ use crate::wire::requester::message::{Ticket, Transmit};
 
 /// Packets of a burst, the last of it, whose payload is still to be copied: they follow one another in a
 /// message.
-#[derive(Default)]
 struct Gathered {
-    ticket: Option<Ticket>,
+    ticket: Ticket,
     offset: usize,
     bytes: usize,
-    rooms: [Span; BURST],
-    count: usize,
+    rooms: Batch<Span, BURST>,
 }
 
 impl Gathered {
-    /// Whether this packet goes on where they end.
-    fn precedes(&self, transmit: &Transmit) -> bool {
-        self.ticket == Some(transmit.ticket) && self.offset + self.bytes == transmit.offset as usize
+    /// None, before this one.
+    fn before(transmit: &Transmit) -> Self {
+        Self { ticket: transmit.ticket, offset: transmit.offset as usize, bytes: 0, rooms: Batch::new() }
     }
 
-    fn add(&mut self, transmit: &Transmit, room: Span) {
-        if self.count == 0 {
-            (self.ticket, self.offset, self.bytes) = (Some(transmit.ticket), transmit.offset as usize, 0);
-        }
-        self.rooms[self.count] = room;
-        (self.count, self.bytes) = (self.count + 1, self.bytes + room.len as usize);
+    /// Whether this packet goes on where they end.
+    fn precedes(&self, transmit: &Transmit) -> bool {
+        self.ticket == transmit.ticket && self.offset + self.bytes == transmit.offset as usize
+    }
+
+    fn add(&mut self, room: Span) {
+        self.rooms.push(room);
+        self.bytes += room.len as usize;
     }
 }
 
 impl QueuePair {
     /// Sends what may be sent now.
     pub(super) fn transmit(&self, side: &SendSide, far: &mut Sender, network: &Network) {
+        if far.requester.waiting() == 0 {
+            return far.held_up.end();
+        }
         let (endpoint, now) = (&self.device().endpoint, self.device().now());
         if far.held_up.until().is_some_and(|until| now < until) {
             return;
@@ -50,15 +55,15 @@ impl QueuePair {
         let mut behind = far.takes_behind().then(|| self.arrivals.lock());
         let mut burst = network.burst(&far.peer.flow());
         burst.set_train(far.requester.train());
-        let (mut loaded, mut count) = ([transmit; BURST], 0);
-        let mut gathered = Gathered::default();
+        let (mut loaded, mut gathered) = (Batch::new(), None::<Gathered>);
         loop {
             let (wr, length) = (side.ring.nth(far.place(transmit.ticket)), transmit.length as usize);
             let is_later = wr.as_ref().is_some_and(|wr| bytes::is_better_together(endpoint, wr, length));
-            let goes_on = is_later && gathered.precedes(&transmit);
-            let mut is_whole = goes_on || self.gather(side, far, &mut burst, &mut gathered, &mut count);
+            let goes_on = is_later && gathered.as_ref().is_some_and(|those| those.precedes(&transmit));
+            let mut is_whole = goes_on || self.gather(side, far, &mut burst, &mut gathered, &mut loaded);
             if is_whole && is_later {
-                gathered.add(&transmit, burst.push_later(&transmit.head, length));
+                let room = burst.push_later(&transmit.head, length);
+                gathered.get_or_insert_with(|| Gathered::before(&transmit)).add(room);
             } else if is_whole {
                 let taken = burst.push(&transmit.head, length, |room| {
                     let wr = wr.filter(|_| !room.is_empty());
@@ -70,27 +75,28 @@ impl QueuePair {
                 }
             }
             if is_whole {
-                (loaded[count], count) = (transmit, count + 1);
+                loaded.push(transmit);
             }
             let mut next = if is_whole { far.requester.next(now) } else { None };
             if burst.is_full() || next.is_none() {
-                if !self.gather(side, far, &mut burst, &mut gathered, &mut count) {
+                if !self.gather(side, far, &mut burst, &mut gathered, &mut loaded) {
                     next = None;
                 }
+                let count = loaded.all().len();
                 let behind = behind.as_mut().and_then(|arrivals| arrivals.as_mut()).filter(|_| count == 1);
                 let mut answer =
-                    behind.map(|receiver| (self.acknowledge_behind(&mut burst, receiver), receiver));
+                    behind.map(|receiver| (acknowledge_behind(&mut burst, receiver, now), receiver));
                 let sent = burst.launch();
                 if let Some((Some(response), receiver)) = answer.as_mut().filter(|_| sent <= count) {
                     receiver.responder.unsend(response);
                 }
-                if let Some(unsent) = loaded[..count].get(sent) {
+                if let Some(unsent) = loaded.all().get(sent) {
                     far.requester.unsend(unsent);
                     far.held_up.begin(now, sent > 0);
                     return;
                 }
                 far.held_up.end();
-                count = 0;
+                loaded.truncate(0);
             }
             match next {
                 Some(next) => transmit = next,
@@ -106,19 +112,19 @@ impl QueuePair {
         side: &SendSide,
         far: &mut Sender,
         burst: &mut Burst<'_>,
-        gathered: &mut Gathered,
-        loaded: &mut usize,
+        gathered: &mut Option<Gathered>,
+        loaded: &mut Batch<Transmit, BURST>,
     ) -> bool {
-        let Gathered { ticket: Some(ticket), offset, mut rooms, count, .. } = std::mem::take(gathered) else {
-            return true;
-        };
+        let Some(Gathered { ticket, offset, rooms, .. }) = gathered else { return true };
+        let (ticket, count) = (*ticket, rooms.all().len());
         let taken = side.ring.nth(far.place(ticket)).is_some_and(|wr| {
             // SAFETY: the rooms of packets of the burst, which nobody looks at before it leaves.
-            unsafe { bytes::take_parts(&self.device().endpoint, &wr, offset, &mut rooms[..count]) }.is_ok()
+            unsafe { bytes::take_parts(&self.device().endpoint, &wr, *offset, rooms.all_mut()) }.is_ok()
         });
+        *gathered = None;
         if !taken {
             burst.drop_last(count);
-            *loaded = loaded.saturating_sub(count);
+            loaded.truncate(loaded.all().len().saturating_sub(count));
             far.requester.fail(ticket, Status::LocProtErr);
         }
         taken

@@ -47,6 +47,18 @@ impl Flow {
         };
         Some(Self { addresses, source_port: source.port(), destination_port: destination.port() })
     }
+
+    /// The same, of addresses and ports as a socket of both families has them.
+    #[must_use]
+    #[inline]
+    pub fn of_socket(source: (Ipv6Addr, u16), destination: (Ipv6Addr, u16)) -> Option<Self> {
+        let addresses = match (source.0.to_ipv4_mapped(), destination.0.to_ipv4_mapped()) {
+            (Some(source), Some(destination)) => Addresses::V4 { source, destination },
+            (None, None) => Addresses::V6 { source: source.0, destination: destination.0 },
+            _ => return None,
+        };
+        Some(Self { addresses, source_port: source.1, destination_port: destination.1 })
+    }
 }
 
 #[cfg(test)]
@@ -68,5 +80,15 @@ mod tests {
         ));
         assert_eq!(flow("10.0.0.1:1", "[fe80::2]:4791"), None);
         assert_eq!(flow("[fe80::2]:1", "[::ffff:10.0.0.1]:4791"), None);
+    }
+
+    #[test]
+    fn of_a_socket_it_is_the_same() {
+        let addresses = ["fe80::1", "::ffff:10.0.0.1", "::ffff:10.0.0.2", "::1", "::10.0.0.1", "::"];
+        let addresses = addresses.map(|text| text.parse::<Ipv6Addr>().unwrap());
+        for (from, to) in addresses.iter().flat_map(|from| addresses.map(|to| (*from, to))) {
+            let sockets = [SocketAddr::from((from, 7)), SocketAddr::from((to, 4791))];
+            assert_eq!(Flow::of_socket((from, 7), (to, 4791)), Flow::new(sockets[0], sockets[1]));
+        }
     }
 }

@@ -72,6 +72,17 @@ pub fn engine() -> Result<Arc<Engine>> {
     Ok(engine)
 }
 
+/// Asks the kernel, where there are to be software devices, for what takes long once the program has threads;
+/// the shared library has it called when it is loaded (`libibverbs/src/lib.rs`).
+pub extern "C" fn begin() {
+    let _ = guarded(|| {
+        if identity::are_wanted() {
+            queue_lock::prepare_while_alone();
+        }
+        Ok(())
+    });
+}
+
 /// Leaves nothing behind when the program ends without closing its devices; the shared library has it called
 /// when it ends itself (`libibverbs/src/lib.rs`). While other threads of the program run, which may be at work
 /// in another process's memory, the names stay until somebody else looks for the dead.

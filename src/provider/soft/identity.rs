@@ -43,6 +43,11 @@ pub fn devices(of_the_kernel: &[DeviceInfo]) -> Vec<DeviceInfo> {
         .collect()
 }
 
+/// Whether the environment asks for any, as far as one sees without looking at their names.
+pub fn are_wanted() -> bool {
+    environment::trusted("IRONVERBS_SOFT").is_some_and(|value| !value.is_empty() && value != "0")
+}
+
 /// The devices that a value of `IRONVERBS_SOFT` stands for; None if it is a mistake.
 fn named(value: &OsStr) -> Option<Vec<Named>> {
     // The name of the device file, which is longer, must fit as well.

@@ -49,13 +49,13 @@ const SOFT_SUITES: [Suite; 2] = [
         title: "Debian's pingpongs and perftest",
         table: "tests/soft/cases.txt",
         results: "tests/results/programs-soft.txt",
-        command: "RECORD=1 scripts/test soft_programs",
+        command: "RECORD=1 scripts/test soft_programs network_programs",
     },
     Suite {
         title: "UCX and Open MPI",
         table: "tests/soft/stock.txt",
         results: "tests/results/stock-soft.txt",
-        command: "RECORD=1 scripts/test soft_stock",
+        command: "RECORD=1 scripts/test soft_stock network_programs",
     },
 ];
 
@@ -63,7 +63,10 @@ const SOFT_SUITES: [Suite; 2] = [
 const SOFT_PYVERBS: (&str, &str) = ("tests/results/pyverbs-soft.txt", "RECORD=1 scripts/test soft_stock");
 
 /// The ways that payload travels between processes on the software device, as runs name them.
-const WAYS: [(&str, &str); 2] = [("cma", "one copy"), ("bounce", "two copies")];
+const WAYS: [(&str, &str); 3] = [("cma", "one copy"), ("bounce", "two copies"), ("network", "between hosts")];
+
+/// What has nothing to do between hosts, and why.
+const WITHOUT: &str = "tests/network/programs-without.txt";
 
 /// The devices of the kernel in a process.
 const HARDWARE: &str = "tests/hardware/devices.txt";
@@ -119,20 +122,21 @@ impl Suite {
         &self,
         root: &Path,
         text: &mut String,
-        ways: [(&str, &str); 2],
+        ways: &[(&str, &str)],
         say: impl Fn(Option<&str>, &str) -> &'static str,
     ) -> Result<(), String> {
         let results = Results::read(root, self.results)?;
         let _ = writeln!(text, "\n### {}\n\n{}\n", self.title, results.origin(self.command));
-        let _ = writeln!(text, "| program | {} | {} |\n|---|---|---|", ways[0].1, ways[1].1);
+        let titles: String = ways.iter().map(|(_, title)| format!(" {title} |")).collect();
+        let _ = writeln!(text, "| program |{titles}\n|---|{}", "---|".repeat(ways.len()));
         let table = read(root, self.table)?;
         let mut known = BTreeSet::new();
         for line in table.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()) {
             let columns: Vec<_> = line.split('|').map(str::trim).collect();
             let [case, outcome, ..] = columns[..] else { return Err(format!("{}: {line}", self.table)) };
             known.insert(case);
-            let seen = ways.map(|(way, _)| say(results.of(case, way), outcome));
-            let _ = writeln!(text, "| `{case}` | {} | {} |", seen[0], seen[1]);
+            let seen = ways.iter().map(|(way, _)| format!(" {} |", say(results.of(case, way), outcome)));
+            let _ = writeln!(text, "| `{case}` |{}", seen.collect::<String>());
         }
         match results.outcomes.keys().find(|case| !known.contains(case.as_str())) {
             Some(lost) => Err(format!("{}: {} has no case {lost}", self.results, self.table)),
@@ -153,7 +157,7 @@ pub fn sections(root: &Path) -> Result<String, String> {
          in the same words.\n",
     );
     for suite in &SUITES {
-        suite.write(root, &mut text, VARIANTS, |seen, outcome| match (seen, outcome) {
+        suite.write(root, &mut text, &VARIANTS, |seen, outcome| match (seen, outcome) {
             (None, _) => "not run",
             (Some("same"), "ok") => "same",
             (Some("same"), _) => "refuses alike",
@@ -200,11 +204,17 @@ fn software(root: &Path) -> Result<String, String> {
         "\n## Programs on the software device\n\n\
          Each program runs unchanged through `ironverbs run`, without rights and without a device of the \
          kernel, once with the \
-         kernel's copy between processes and once with two copies through shared memory.\n",
+         kernel's copy between processes, once with two copies through shared memory, and once between two \
+         hosts: network namespaces with an Ethernet cable between them and a folder each. A dash:\n\n",
     );
+    for line in read(root, WITHOUT)?.lines().filter(|line| !line.starts_with('#')) {
+        let (pattern, why) = line.split_once('\t').ok_or(format!("{WITHOUT}: {line}"))?;
+        let _ = writeln!(text, "- `{pattern}`: {why}");
+    }
     for suite in &SOFT_SUITES {
-        suite.write(root, &mut text, WAYS, |seen, outcome| match (seen, outcome) {
+        suite.write(root, &mut text, &WAYS, |seen, outcome| match (seen, outcome) {
             (None, _) => "not run",
+            (Some("without"), _) => "—",
             (Some("ok"), "ok") => "works",
             (Some("ok"), _) => "refuses, as it should",
             (Some(_), _) => "**fails**",

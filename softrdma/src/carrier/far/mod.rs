@@ -9,6 +9,7 @@
 //! | [`datagram`] | what a receive queue keeps for datagrams that come |
 //! | [`receiver`] | what its receive queue keeps; requests that arrive are carried out there |
 //! | [`network`] | packets out and in |
+//! | [`batch`] | what belongs to the packets of a burst |
 //! | [`management`] | management datagrams, by which connections are made |
 //! | [`pause`] | what did not leave, and when it is tried again |
 //! | [`port`] | the sockets of UDP port 4791, which the processes of one user share |
@@ -16,6 +17,7 @@
 //! What is sent and answered when is [`wire`](crate::wire)'s.
 
 pub(crate) mod addresses;
+pub(crate) mod batch;
 pub(crate) mod datagram;
 pub(crate) mod management;
 pub(crate) mod network;

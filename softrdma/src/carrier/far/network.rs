@@ -1,11 +1,12 @@
 //! The network as one process has it: packets out, many to one peer at a time, and packets in.
 
 use std::convert::Infallible;
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::Ipv6Addr;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use ironverbs_os::growth::{TryFill, try_room};
 
+use super::batch::Batch;
 use super::datagram::Arrived;
 use super::port::error::{PortError, SendError};
 use super::port::flow::Flow;
@@ -158,8 +159,7 @@ pub(super) fn open<'a>(flow: &Flow, bytes: &'a [u8]) -> Option<(WireFlow, Packet
 }
 
 pub(super) fn wire_flow(source: Ipv6Addr, source_port: u16, destination: Ipv6Addr) -> Option<WireFlow> {
-    let (from, to) = (SocketAddr::from((source, source_port)), SocketAddr::from((destination, udp_port())));
-    WireFlow::new(from, to)
+    WireFlow::of_socket((source, source_port), (destination, udp_port()))
 }
 
 /// What a look at the socket leaves.
@@ -249,16 +249,16 @@ impl Burst<'_> {
             return count;
         };
         let packet = |n: usize| &bytes[n * ROOM..][..lengths[n].1];
-        let pieces: [[Piece<'_>; 1]; BURST] =
-            std::array::from_fn(|n| [Piece::of(if n < count { packet(n) } else { &[] })]);
-        let packets: [Sealed<'_>; BURST] = std::array::from_fn(|n| Sealed(&pieces[n]));
+        let (mut pieces, mut packets) = (Batch::<_, BURST>::new(), Batch::<_, BURST>::new());
+        (0..count).for_each(|n| pieces.push([Piece::of(packet(n))]));
+        pieces.all().iter().for_each(|pieces| packets.push(Sealed(pieces)));
         let seal = |n: usize, identification| {
             let (head, rest) = packet(n).split_at(lengths[n].0);
             let mut icrc = Icrc::new(&wire, identification, head, head.len() + rest.len());
             icrc.update(rest);
             icrc.finish()
         };
-        let sent = outbox.send_in_trains(self.port.own(), &self.flow, &packets[..count], self.train, seal);
+        let sent = outbox.send_in_trains(self.port.own(), &self.flow, packets.all(), self.train, seal);
         if sent.error == Some(SendError::Full) { sent.packets } else { count }
     }
 }
