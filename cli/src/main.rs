@@ -9,6 +9,7 @@
 //! | [`check`] | which rules it breaks |
 //! | [`program`], [`folder`] | a program that is traced or checked, and where its processes write |
 //! | [`json`] | text as JSON has it |
+//! | [`show`] | what processes have |
 //! | [`view`] | the files that a kernel device of that name would have |
 //! | [`way`] | whether others can exchange what a path leads by |
 //! | [`devices`], [`doctor`] | the two reports |
@@ -26,6 +27,7 @@ mod places;
 mod plugins;
 mod program;
 mod run;
+mod show;
 mod trace;
 mod view;
 mod waits;
@@ -85,6 +87,13 @@ enum Command {
     /// status is the program's, or 99 where an error was found.
     #[command(after_long_help = CHECK_HELP)]
     Check(Check),
+    /// Shows what processes have: queue pairs, completion queues, memory, ids of rdma_cm
+    ///
+    /// Of the software device, in the folder of this user (or the one that IRONVERBS_SOFT_DIR or
+    /// IRONVERBS_SOFT_GROUP name), and of the kernel's devices, as `rdma resource show` does. Needs no rights,
+    /// and changes nothing for the processes.
+    #[command(after_long_help = SHOW_HELP)]
+    Show(Show),
     /// Lists all devices with their ports and GIDs
     Devices,
     /// Says what works on this machine, and how to repair what does not
@@ -212,6 +221,38 @@ Examples:
   ironverbs check ./program
   ironverbs check --notes -o found.txt ironverbs run ./program
   ironverbs check --explain buffer-changed";
+/// What is shown.
+#[derive(clap::Args)]
+struct Show {
+    /// Prints JSON: one object, with --watch one in a line each time
+    #[arg(short, long)]
+    json: bool,
+    /// Shows it again every so many seconds, with how much counters moved in a second, until a signal ends it
+    #[arg(short, long, value_name = "SECONDS", num_args = 0..=1, require_equals = true,
+        default_missing_value = "1", value_parser = seconds)]
+    watch: Option<f64>,
+    /// Shows what belongs to this process alone
+    #[arg(short, long, value_name = "PID", value_parser = value_parser!(u32).range(1..))]
+    pid: Option<u32>,
+}
+
+/// A length of time that one can wait for.
+fn seconds(text: &str) -> std::result::Result<f64, String> {
+    let meant = "a number of seconds from 0.1 to 86400 is meant";
+    let number = text.parse::<f64>().map_err(|_| meant.to_owned())?;
+    if (0.1..=86_400.0).contains(&number) { Ok(number) } else { Err(meant.to_owned()) }
+}
+
+const SHOW_HELP: &str = "\
+Exit status:
+  0  it was shown
+  1  the folder cannot be used, or the process of --pid has nothing that can be seen
+  2  an option is wrong
+
+Examples:
+  ironverbs show
+  ironverbs show --watch=0.5
+  ironverbs show -j | jq '.processes[].queue_pairs[] | select(.state == \"ERR\")'";
 
 const TRACE_HELP: &str = "\
 Classes of a filter:
@@ -273,6 +314,7 @@ fn main() -> ExitCode {
         Command::Run(run) => places.and_then(|places| run::run(&places, run)),
         Command::Trace(trace) => places.and_then(|places| trace::run(&places, trace)),
         Command::Check(check) => check::run(places, &check),
+        Command::Show(show) => show::run(&show),
         Command::Devices => places.and_then(|places| devices::report(&places)),
         Command::View => places.and_then(|places| view::write(&places)).and_then(|folder| {
             let mut line = folder.into_os_string().into_encoded_bytes();

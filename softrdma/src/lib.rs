@@ -8,6 +8,7 @@
 //! | [`shm`] | shared memory, locks that survive their owner, payload copies, bells |
 //! | `carrier` | what brings a request to its target; `carrier/near/`: another process of the folder |
 //! | [`device`] | a device and the objects of the verbs on it |
+//! | [`inventory`] | what the processes of a folder have, for who looks from outside |
 //!
 //! # How a message travels
 //!
@@ -92,6 +93,7 @@
 mod carrier;
 pub mod device;
 mod error;
+pub mod inventory;
 pub mod queues;
 pub mod rules;
 pub mod shm;
