@@ -146,6 +146,17 @@ struct Run {
     /// that have one
     #[arg(long, value_name = "INTERFACE", value_delimiter = ',')]
     kernel: Vec<String>,
+    /// Writes what moves on the software device to this file, as packets of RoCE v2 that Wireshark opens
+    /// (pcapng). Several programs may write to one file at a time
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    capture: Option<PathBuf>,
+    /// Keeps so many bytes of each captured packet, with the headers of IP and UDP [default: all]
+    #[arg(long, value_name = "BYTES", requires = "capture",
+        value_parser = value_parser!(u32).range(48..=262_144))]
+    snap: Option<u32>,
+    /// Keeps so many captured files of 16 MiB: FILE is the newest, FILE-1 the one before
+    #[arg(long, value_name = "FILES", requires = "capture", value_parser = value_parser!(u32).range(1..=1000))]
+    capture_ring: Option<u32>,
     /// Preload libibumad.so.3 too, for programs that search for it by a path of their own (RPATH)
     #[arg(long)]
     preload: bool,
@@ -278,6 +289,8 @@ What is set for the program:
   IRONVERBS_SOFT_LINK_LAYER  with --link-layer: what that says
   IRONVERBS_SOFT_NETWORK  with --network: what that says
   IRONVERBS_SOFT_PORT  with --port: what that says
+  IRONVERBS_SOFT_CAPTURE, IRONVERBS_SOFT_CAPTURE_SNAP, IRONVERBS_SOFT_CAPTURE_RING  with --capture, --snap,
+                   --capture-ring: the file by its full path, and what those say
 
 Without this command: IRONVERBS_SOFT=1 LD_LIBRARY_PATH=… PROGRAM is enough for most programs; perftest is one
 of them, UCX is not, nor is a program of librdmacm.
@@ -288,6 +301,7 @@ all of these.";
 const AFTER_HELP: &str = "\
 Environment:
   IRONVERBS_SOFT          the software devices: 0 none, 1 soft0, a number that many, or names with commas
+  IRONVERBS_SOFT_CAPTURE  full path of a file to which packets are written; ironverbs run --capture
   IRONVERBS_SOFT_COPY     bounce: payload through shared memory, also where the kernel would copy it straight
   IRONVERBS_SOFT_DIR      full path of the folder in which processes meet, in place of /dev/shm/ironverbs-UID
   IRONVERBS_SOFT_GROUP    number of a group whose members may reach each other: /dev/shm/ironverbs-group-GID

@@ -8,6 +8,7 @@
 //! | [`shm`] | shared memory, locks that survive their owner, payload copies, bells |
 //! | `carrier` | what brings a request to its target; `carrier/near/`: another process of the folder |
 //! | [`device`] | a device and the objects of the verbs on it |
+//! | [`capture`] | packets in a file, for who looks at what moved |
 //! | [`inventory`] | what the processes of a folder have, for who looks from outside |
 //!
 //! # How a message travels
@@ -90,6 +91,7 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_macros))]
 
+pub mod capture;
 mod carrier;
 pub mod device;
 mod error;

@@ -398,6 +398,7 @@ impl QueuePair {
         side.requester.set_state(next);
         if (current, next) == (QpState::Rtr, QpState::Rts) {
             side.datagram_psn = Psn::new(side.attributes.sq_psn);
+            side.alone.begin(side.attributes.sq_psn);
         }
         if next == QpState::Reset {
             self.talks_afar(false);

@@ -15,6 +15,7 @@ use super::port::receive::Inbox;
 use super::port::send::{Outbox, Packet as Sealed, Piece};
 use super::port::socket::Socket;
 use super::port::{Port, groups};
+use crate::capture;
 use crate::error::Error;
 use crate::shm::copy::Span;
 use crate::wire::connection::Mtu;
@@ -136,6 +137,9 @@ fn take(inbox: &mut Inbox, socket: &Socket, tell: &mut impl FnMut(&Arrived<'_>))
     for _ in 0..ROUNDS {
         let received = inbox.receive(socket, |flow, bytes| {
             if let Some((wire, packet, identification)) = open(flow, bytes) {
+                if let Some(capture) = capture::active() {
+                    capture.batch().add(&wire, identification, bytes);
+                }
                 tell(&Arrived { flow, wire: &wire, packet: &packet, identification });
             }
         });
@@ -252,14 +256,23 @@ impl Burst<'_> {
         let pieces: [[Piece<'_>; 1]; BURST] =
             std::array::from_fn(|n| [Piece::of(if n < count { packet(n) } else { &[] })]);
         let packets: [Sealed<'_>; BURST] = std::array::from_fn(|n| Sealed(&pieces[n]));
+        let mut sealed = [(0, [0; ICRC_BYTES]); BURST];
         let seal = |n: usize, identification| {
             let (head, rest) = packet(n).split_at(lengths[n].0);
             let mut icrc = Icrc::new(&wire, identification, head, head.len() + rest.len());
             icrc.update(rest);
-            icrc.finish()
+            sealed[n] = (identification, icrc.finish());
+            sealed[n].1
         };
         let sent = outbox.send_in_trains(self.port.own(), &self.flow, &packets[..count], self.train, seal);
-        if sent.error == Some(SendError::Full) { sent.packets } else { count }
+        let left = if sent.error == Some(SendError::Full) { sent.packets } else { count };
+        if let Some(capture) = capture::active() {
+            let mut batch = capture.batch();
+            for (n, (identification, icrc)) in sealed[..left].iter().enumerate() {
+                batch.add_sealed(&wire, *identification, packet(n), icrc);
+            }
+        }
+        left
     }
 }
 
