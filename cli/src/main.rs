@@ -157,6 +157,10 @@ struct Run {
     /// Keeps so many captured files of 16 MiB: FILE is the newest, FILE-1 the one before
     #[arg(long, value_name = "FILES", requires = "capture", value_parser = value_parser!(u32).range(1..=1000))]
     capture_ring: Option<u32>,
+    /// Has the software device fail as this says, for programs whose error paths are to be tried: words with
+    /// commas between, as seed=1,loss=5%,fail=write:3:REM_ACCESS_ERR (docs/faults.md has all)
+    #[arg(long, value_name = "SPEC", value_parser = faults)]
+    faults: Option<String>,
     /// Preload libibumad.so.3 too, for programs that search for it by a path of their own (RPATH)
     #[arg(long)]
     preload: bool,
@@ -247,6 +251,11 @@ struct Show {
     pid: Option<u32>,
 }
 
+/// A specification of faults that can be read.
+fn faults(text: &str) -> std::result::Result<String, String> {
+    softrdma::faults::Spec::parse(text).map(|_| text.to_owned())
+}
+
 /// A length of time that one can wait for.
 fn seconds(text: &str) -> std::result::Result<f64, String> {
     let meant = "a number of seconds from 0.1 to 86400 is meant";
@@ -291,6 +300,7 @@ What is set for the program:
   IRONVERBS_SOFT_PORT  with --port: what that says
   IRONVERBS_SOFT_CAPTURE, IRONVERBS_SOFT_CAPTURE_SNAP, IRONVERBS_SOFT_CAPTURE_RING  with --capture, --snap,
                    --capture-ring: the file by its full path, and what those say
+  IRONVERBS_SOFT_FAULTS  with --faults: what that says
 
 Without this command: IRONVERBS_SOFT=1 LD_LIBRARY_PATH=… PROGRAM is enough for most programs; perftest is one
 of them, UCX is not, nor is a program of librdmacm.
@@ -304,6 +314,7 @@ Environment:
   IRONVERBS_SOFT_CAPTURE  full path of a file to which packets are written; ironverbs run --capture
   IRONVERBS_SOFT_COPY     bounce: payload through shared memory, also where the kernel would copy it straight
   IRONVERBS_SOFT_DIR      full path of the folder in which processes meet, in place of /dev/shm/ironverbs-UID
+  IRONVERBS_SOFT_FAULTS   faults that the software device makes; ironverbs run --faults
   IRONVERBS_SOFT_GROUP    number of a group whose members may reach each other: /dev/shm/ironverbs-group-GID
   IRONVERBS_SOFT_LINK_LAYER  infiniband: the port has a LID, and peers may be named by it; else ethernet
   IRONVERBS_SOFT_NETWORK  interfaces or addresses from which other hosts are reached by RoCE v2; 1: all

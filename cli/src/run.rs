@@ -56,6 +56,7 @@ pub fn run(places: &Places, run: Run) -> Result<ExitCode> {
         settings.extend(run.snap.map(|snap| ("IRONVERBS_SOFT_CAPTURE_SNAP", number(snap))));
         settings.extend(run.capture_ring.map(|ring| ("IRONVERBS_SOFT_CAPTURE_RING", number(ring))));
     }
+    settings.extend(run.faults.map(|spec| ("IRONVERBS_SOFT_FAULTS", spec.into())));
     if run.print {
         for (name, value) in settings {
             println!("{name}={}", value.to_string_lossy());
@@ -141,6 +142,7 @@ fn view(places: &Places, devices: &OsStr, link_layer: Option<&OsStr>) -> Result<
         .env_remove("IRONVERBS_TRACE")
         .env_remove("IRONVERBS_CHECK")
         .env_remove("IRONVERBS_SOFT_CAPTURE")
+        .env_remove("IRONVERBS_SOFT_FAULTS")
         .stdin(Stdio::null())
         .stderr(Stdio::piped())
         .output()

@@ -9,6 +9,7 @@
 //! | `carrier` | what brings a request to its target; `carrier/near/`: another process of the folder |
 //! | [`device`] | a device and the objects of the verbs on it |
 //! | [`capture`] | packets in a file, for who looks at what moved |
+//! | [`faults`] | faults on request |
 //! | [`inventory`] | what the processes of a folder have, for who looks from outside |
 //!
 //! # How a message travels
@@ -95,6 +96,7 @@ pub mod capture;
 mod carrier;
 pub mod device;
 mod error;
+pub mod faults;
 pub mod inventory;
 pub mod queues;
 pub mod rules;

@@ -1,5 +1,5 @@
 //! Requests that are looked at. Each is carried out by itself, by the way that all can take: as packets in a
-//! [capture](crate::capture).
+//! [capture](crate::capture), or with [faults](crate::faults).
 //!
 //! A queue pair is made so or not. Then nothing of it goes by a short way, since none is open to it: queue
 //! pairs that are not looked at have no instruction of this.
@@ -11,6 +11,7 @@ use crate::carrier::near::bytes;
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::outgoing::Outgoing;
 use crate::carrier::wr::{Data, Operands, Wr};
+use crate::faults::{self, Fate};
 use crate::rules::request::{Outline, Sender, start};
 use crate::rules::requester::Outcome;
 use crate::rules::verbs::{Opcode, QpType, SendFlags};
@@ -31,23 +32,27 @@ pub(super) struct Alone {
     next: Psn,
     /// Messages that were answered.
     answered: u32,
+    /// The request at the head was tried.
+    is_tried: bool,
+    /// The last try was lost: none is made before its time.
+    is_lost: bool,
 }
 
 impl Default for Alone {
     fn default() -> Self {
-        Self { next: Psn::new(0), answered: 0 }
+        Self { next: Psn::new(0), answered: 0, is_tried: false, is_lost: false }
     }
 }
 
 impl Alone {
     /// Whether queue pairs that are made now are looked at.
     pub(super) fn is_wanted() -> bool {
-        capture::active().is_some()
+        capture::active().is_some() || faults::active().is_some()
     }
 
     /// The queue pair begins to send, with this number.
     pub(super) fn begin(&mut self, psn: u32) {
-        *self = Self { next: Psn::new(psn), answered: 0 };
+        *self = Self { next: Psn::new(psn), ..Self::default() };
     }
 
     /// Carries out a request. `is_early`: it is tried before its time, so nobody would have sent it.
@@ -60,15 +65,47 @@ impl Alone {
         out: &Outgoing<'_, '_>,
         is_early: bool,
     ) -> Outcome {
+        let is_first = !std::mem::replace(&mut self.is_tried, true);
+        if is_early && self.is_lost {
+            return Outcome::NoAnswer;
+        }
+        let fate = faults::active().map_or(Fate::Carried, |faults| {
+            faults.request(out.wr.opcode, out.wr.datagram.is_some(), is_first)
+        });
+        self.is_lost = fate == Fate::Lost;
+        let outcome = match fate {
+            Fate::Fails(status) => Outcome::Local(status),
+            Fate::Carried | Fate::Lost => self.show(carrier, attributes, out, is_early, fate == Fate::Lost),
+            Fate::Twice => {
+                self.show(carrier, attributes, out, is_early, false);
+                self.show(carrier, attributes, out, is_early, false)
+            }
+        };
+        // Who is not answered tries again, if it is of those that are answered.
+        let waits = matches!(outcome, Outcome::NoAnswer | Outcome::Held | Outcome::ReceiverNotReady(_));
+        self.is_tried = waits && out.from.qp_type.is_reliable();
+        outcome
+    }
+
+    /// Carries it out, unless it is lost, and writes its packets where there is a capture.
+    fn show(
+        &mut self,
+        carrier: &mut Carrier,
+        attributes: &Attributes,
+        out: &Outgoing<'_, '_>,
+        is_early: bool,
+        is_lost: bool,
+    ) -> Outcome {
+        let mut execute = || if is_lost { Outcome::NoAnswer } else { carrier.execute(out) };
         let shown = capture::active()
             .filter(|_| is_sent(out))
             .and_then(|capture| Some((capture, Message::of(out, attributes, self.next)?)));
-        let Some((capture, message)) = shown else { return carrier.execute(out) };
+        let Some((capture, message)) = shown else { return execute() };
         if !is_early {
             // First: what its receiver does with it comes behind.
             message.requests(&mut capture.batch(), out);
         }
-        let outcome = carrier.execute(out);
+        let outcome = execute();
         let answer = match outcome {
             Outcome::Done(_) => {
                 self.answered = self.answered.wrapping_add(1);

@@ -330,6 +330,7 @@ impl Device {
         let groups = multicast::Groups::default();
         let (unpolled, receive_pds, finders) = (counters()?, counters()?, idle::Finders::new()?);
         crate::capture::begin();
+        crate::faults::begin();
         let (net, no_network) =
             match settings.network.then(|| network::Net::open(endpoint.segment.owner().slot())) {
                 None => (None, None),

@@ -17,6 +17,7 @@ use super::port::socket::Socket;
 use super::port::{Port, groups};
 use crate::capture;
 use crate::error::Error;
+use crate::faults::{self, Faults};
 use crate::shm::copy::Span;
 use crate::wire::connection::Mtu;
 use crate::wire::flow::Flow as WireFlow;
@@ -140,7 +141,9 @@ fn take(inbox: &mut Inbox, socket: &Socket, tell: &mut impl FnMut(&Arrived<'_>))
                 if let Some(capture) = capture::active() {
                     capture.batch().add(&wire, identification, bytes);
                 }
-                tell(&Arrived { flow, wire: &wire, packet: &packet, identification });
+                for _ in 0..faults::active().map_or(1, Faults::packet) {
+                    tell(&Arrived { flow, wire: &wire, packet: &packet, identification });
+                }
             }
         });
         // Where the socket gives an error nothing has come: it is asked again with the next look.
