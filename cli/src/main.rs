@@ -9,6 +9,7 @@
 //! | [`check`] | which rules it breaks |
 //! | [`program`], [`folder`] | a program that is traced or checked, and where its processes write |
 //! | [`json`] | text as JSON has it |
+//! | [`show`] | what processes have |
 //! | [`view`] | the files that a kernel device of that name would have |
 //! | [`way`] | whether others can exchange what a path leads by |
 //! | [`devices`], [`doctor`] | the two reports |
@@ -26,6 +27,7 @@ mod places;
 mod plugins;
 mod program;
 mod run;
+mod show;
 mod trace;
 mod view;
 mod waits;
@@ -85,6 +87,13 @@ enum Command {
     /// status is the program's, or 99 where an error was found.
     #[command(after_long_help = CHECK_HELP)]
     Check(Check),
+    /// Shows what processes have: queue pairs, completion queues, memory, ids of rdma_cm
+    ///
+    /// Of the software device, in the folder of this user (or the one that IRONVERBS_SOFT_DIR or
+    /// IRONVERBS_SOFT_GROUP name), and of the kernel's devices, as `rdma resource show` does. Needs no rights,
+    /// and changes nothing for the processes.
+    #[command(after_long_help = SHOW_HELP)]
+    Show(Show),
     /// Lists all devices with their ports and GIDs
     Devices,
     /// Says what works on this machine, and how to repair what does not
@@ -137,6 +146,21 @@ struct Run {
     /// that have one
     #[arg(long, value_name = "INTERFACE", value_delimiter = ',')]
     kernel: Vec<String>,
+    /// Writes what moves on the software device to this file, as packets of RoCE v2 that Wireshark opens
+    /// (pcapng). Several programs may write to one file at a time
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    capture: Option<PathBuf>,
+    /// Keeps so many bytes of each captured packet, with the headers of IP and UDP [default: all]
+    #[arg(long, value_name = "BYTES", requires = "capture",
+        value_parser = value_parser!(u32).range(48..=262_144))]
+    snap: Option<u32>,
+    /// Keeps so many captured files of 16 MiB: FILE is the newest, FILE-1 the one before
+    #[arg(long, value_name = "FILES", requires = "capture", value_parser = value_parser!(u32).range(1..=1000))]
+    capture_ring: Option<u32>,
+    /// Has the software device fail as this says, for programs whose error paths are to be tried: words with
+    /// commas between, as seed=1,loss=5%,fail=write:3:REM_ACCESS_ERR (docs/faults.md has all)
+    #[arg(long, value_name = "SPEC", value_parser = faults)]
+    faults: Option<String>,
     /// Preload libibumad.so.3 too, for programs that search for it by a path of their own (RPATH)
     #[arg(long)]
     preload: bool,
@@ -212,6 +236,43 @@ Examples:
   ironverbs check ./program
   ironverbs check --notes -o found.txt ironverbs run ./program
   ironverbs check --explain buffer-changed";
+/// What is shown.
+#[derive(clap::Args)]
+struct Show {
+    /// Prints JSON: one object, with --watch one in a line each time
+    #[arg(short, long)]
+    json: bool,
+    /// Shows it again every so many seconds, with how much counters moved in a second, until a signal ends it
+    #[arg(short, long, value_name = "SECONDS", num_args = 0..=1, require_equals = true,
+        default_missing_value = "1", value_parser = seconds)]
+    watch: Option<f64>,
+    /// Shows what belongs to this process alone
+    #[arg(short, long, value_name = "PID", value_parser = value_parser!(u32).range(1..))]
+    pid: Option<u32>,
+}
+
+/// A specification of faults that can be read.
+fn faults(text: &str) -> std::result::Result<String, String> {
+    softrdma::faults::Spec::parse(text).map(|_| text.to_owned())
+}
+
+/// A length of time that one can wait for.
+fn seconds(text: &str) -> std::result::Result<f64, String> {
+    let meant = "a number of seconds from 0.1 to 86400 is meant";
+    let number = text.parse::<f64>().map_err(|_| meant.to_owned())?;
+    if (0.1..=86_400.0).contains(&number) { Ok(number) } else { Err(meant.to_owned()) }
+}
+
+const SHOW_HELP: &str = "\
+Exit status:
+  0  it was shown
+  1  the folder cannot be used, or the process of --pid has nothing that can be seen
+  2  an option is wrong
+
+Examples:
+  ironverbs show
+  ironverbs show --watch=0.5
+  ironverbs show -j | jq '.processes[].queue_pairs[] | select(.state == \"ERR\")'";
 
 const TRACE_HELP: &str = "\
 Classes of a filter:
@@ -237,6 +298,9 @@ What is set for the program:
   IRONVERBS_SOFT_LINK_LAYER  with --link-layer: what that says
   IRONVERBS_SOFT_NETWORK  with --network: what that says
   IRONVERBS_SOFT_PORT  with --port: what that says
+  IRONVERBS_SOFT_CAPTURE, IRONVERBS_SOFT_CAPTURE_SNAP, IRONVERBS_SOFT_CAPTURE_RING  with --capture, --snap,
+                   --capture-ring: the file by its full path, and what those say
+  IRONVERBS_SOFT_FAULTS  with --faults: what that says
 
 Without this command: IRONVERBS_SOFT=1 LD_LIBRARY_PATH=… PROGRAM is enough for most programs; perftest is one
 of them, UCX is not, nor is a program of librdmacm.
@@ -247,8 +311,10 @@ all of these.";
 const AFTER_HELP: &str = "\
 Environment:
   IRONVERBS_SOFT          the software devices: 0 none, 1 soft0, a number that many, or names with commas
+  IRONVERBS_SOFT_CAPTURE  full path of a file to which packets are written; ironverbs run --capture
   IRONVERBS_SOFT_COPY     bounce: payload through shared memory, also where the kernel would copy it straight
   IRONVERBS_SOFT_DIR      full path of the folder in which processes meet, in place of /dev/shm/ironverbs-UID
+  IRONVERBS_SOFT_FAULTS   faults that the software device makes; ironverbs run --faults
   IRONVERBS_SOFT_GROUP    number of a group whose members may reach each other: /dev/shm/ironverbs-group-GID
   IRONVERBS_SOFT_LINK_LAYER  infiniband: the port has a LID, and peers may be named by it; else ethernet
   IRONVERBS_SOFT_NETWORK  interfaces or addresses from which other hosts are reached by RoCE v2; 1: all
@@ -273,6 +339,7 @@ fn main() -> ExitCode {
         Command::Run(run) => places.and_then(|places| run::run(&places, run)),
         Command::Trace(trace) => places.and_then(|places| trace::run(&places, trace)),
         Command::Check(check) => check::run(places, &check),
+        Command::Show(show) => show::run(&show),
         Command::Devices => places.and_then(|places| devices::report(&places)),
         Command::View => places.and_then(|places| view::write(&places)).and_then(|folder| {
             let mut line = folder.into_os_string().into_encoded_bytes();

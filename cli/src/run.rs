@@ -8,6 +8,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use clap::ValueEnum;
 use ironverbs_os::environment::trusted;
+use softrdma::capture::file::File;
 
 use crate::places::Places;
 use crate::waits::Waits;
@@ -44,6 +45,18 @@ pub fn run(places: &Places, run: Run) -> Result<ExitCode> {
     if !run.kernel.is_empty() {
         settings.push(("IRONVERBS_CM_KERNEL", run.kernel.join(",").into()));
     }
+    if let Some(file) = &run.capture {
+        let file = std::path::absolute(file).map_err(|why| format!("{}: {why}", file.display()))?;
+        if !run.print {
+            File::begin(&file, run.snap, run.capture_ring)
+                .map_err(|why| format!("no capture in {}: {why}", file.display()))?;
+        }
+        settings.push(("IRONVERBS_SOFT_CAPTURE", file.into_os_string()));
+        let number = |number: u32| OsString::from(number.to_string());
+        settings.extend(run.snap.map(|snap| ("IRONVERBS_SOFT_CAPTURE_SNAP", number(snap))));
+        settings.extend(run.capture_ring.map(|ring| ("IRONVERBS_SOFT_CAPTURE_RING", number(ring))));
+    }
+    settings.extend(run.faults.map(|spec| ("IRONVERBS_SOFT_FAULTS", spec.into())));
     if run.print {
         for (name, value) in settings {
             println!("{name}={}", value.to_string_lossy());
@@ -128,6 +141,8 @@ fn view(places: &Places, devices: &OsStr, link_layer: Option<&OsStr>) -> Result<
         .env_remove("LD_PRELOAD")
         .env_remove("IRONVERBS_TRACE")
         .env_remove("IRONVERBS_CHECK")
+        .env_remove("IRONVERBS_SOFT_CAPTURE")
+        .env_remove("IRONVERBS_SOFT_FAULTS")
         .stdin(Stdio::null())
         .stderr(Stdio::piped())
         .output()

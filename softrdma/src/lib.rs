@@ -8,6 +8,9 @@
 //! | [`shm`] | shared memory, locks that survive their owner, payload copies, bells |
 //! | `carrier` | what brings a request to its target; `carrier/near/`: another process of the folder |
 //! | [`device`] | a device and the objects of the verbs on it |
+//! | [`capture`] | packets in a file, for who looks at what moved |
+//! | [`faults`] | faults on request |
+//! | [`inventory`] | what the processes of a folder have, for who looks from outside |
 //!
 //! # How a message travels
 //!
@@ -89,9 +92,12 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_macros))]
 
+pub mod capture;
 mod carrier;
 pub mod device;
 mod error;
+pub mod faults;
+pub mod inventory;
 pub mod queues;
 pub mod rules;
 pub mod shm;

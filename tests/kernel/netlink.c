@@ -4,6 +4,7 @@
  */
 #include "kernel.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/netlink.h>
 #include <rdma/rdma_netlink.h>
@@ -159,6 +160,95 @@ static void character_device(struct queue *queue, const struct nlmsghdr *request
 	send_back(queue, &message);
 }
 
+/* The attributes of one object, as those of any list. */
+static void objects(struct message *message, uint16_t command)
+{
+	uint32_t pid = 1, pd = 3, lqpn = 0x11, rqpn = 0x12, port = 1, rq_psn = 7, sq_psn = 8, number, cqe = 255, space = 0x106;
+	uint8_t type = 2, state = 3;
+	uint64_t users = 2, length = 4096;
+	struct sockaddr_in addresses[2];
+
+	switch (command) {
+	case RDMA_NLDEV_CMD_RES_QP_GET:
+		ATTRIBUTE(message, RDMA_NLDEV_ATTR_PORT_INDEX, port);
+		ATTRIBUTE(message, RDMA_NLDEV_ATTR_RES_LQPN, lqpn);
+		ATTRIBUTE(message, RDMA_NLDEV_ATTR_RES_RQPN, rqpn);
+		ATTRIBUTE(message, RDMA_NLDEV_ATTR_RES_RQ_PSN, rq_psn);
+		ATTRIBUTE(message, RDMA_NLDEV_ATTR_RES_SQ_PSN, sq_psn);
+		ATTRIBUTE(message, RDMA_NLDEV_ATTR_RES_TYPE, type);
+		ATTRIBUTE(message, RDMA_NLDEV_ATTR_RES_STATE, state);
+		ATTRIBUTE(message, RDMA_NLDEV_ATTR_RES_PDN, pd);
+		break;
+	case RDMA_NLDEV_CMD_RES_CQ_GET:
+		number = 5;
+		ATTRIBUTE(message, RDMA_NLDEV_ATTR_RES_CQE, cqe);
+		ATTRIBUTE(message, RDMA_NLDEV_ATTR_RES_USECNT, users);
+		ATTRIBUTE(message, RDMA_NLDEV_ATTR_RES_CQN, number);
+		break;
+	case RDMA_NLDEV_CMD_RES_MR_GET:
+		number = 6;
+		ATTRIBUTE(message, RDMA_NLDEV_ATTR_RES_MRLEN, length);
+		ATTRIBUTE(message, RDMA_NLDEV_ATTR_RES_MRN, number);
+		ATTRIBUTE(message, RDMA_NLDEV_ATTR_RES_PDN, pd);
+		break;
+	case RDMA_NLDEV_CMD_RES_PD_GET:
+		users = 4;
+		ATTRIBUTE(message, RDMA_NLDEV_ATTR_RES_PDN, pd);
+		ATTRIBUTE(message, RDMA_NLDEV_ATTR_RES_USECNT, users);
+		break;
+	case RDMA_NLDEV_CMD_RES_CM_ID_GET:
+		state = 5;
+		for (uint16_t i = 0; i < 2; i++) {
+			addresses[i] = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(i ? 4000 : 7471),
+							    .sin_addr.s_addr = htonl(0xc0000201 + i)};
+			ATTRIBUTE(message, RDMA_NLDEV_ATTR_RES_SRC_ADDR + i, addresses[i]);
+		}
+		ATTRIBUTE(message, RDMA_NLDEV_ATTR_RES_PS, space);
+		ATTRIBUTE(message, RDMA_NLDEV_ATTR_RES_STATE, state);
+		ATTRIBUTE(message, RDMA_NLDEV_ATTR_RES_LQPN, lqpn);
+		break;
+	}
+	ATTRIBUTE(message, RDMA_NLDEV_ATTR_RES_PID, pid);
+}
+
+/* Closes an attribute that has others in it and began so many bytes into the message. */
+static void close_attribute(struct message *message, size_t at, uint16_t type)
+{
+	struct nlattr attribute = {.nla_len = message->header.nlmsg_len - at, .nla_type = type | NLA_F_NESTED};
+
+	memcpy((char *)message + at, &attribute, sizeof attribute);
+}
+
+/* The objects of one kind of a device: one of a process, and of queue pairs one of the kernel. */
+static void resources(struct queue *queue, const struct nlmsghdr *request, uint16_t table)
+{
+	struct message message = answer_to(request, request->nlmsg_type, NLM_F_MULTI);
+	struct message done = answer_to(request, NLMSG_DONE, NLM_F_MULTI);
+	uint16_t command = request->nlmsg_type & 0x3ff;
+	size_t outer = message.header.nlmsg_len, inner = outer + NLA_HDRLEN;
+
+	message.header.nlmsg_len = inner + NLA_HDRLEN;
+	objects(&message, command);
+	close_attribute(&message, inner, table + 1);
+	if (command == RDMA_NLDEV_CMD_RES_QP_GET) {
+		uint32_t number = 1;
+		uint8_t type = 1, state = 3;
+
+		inner = message.header.nlmsg_len;
+		message.header.nlmsg_len += NLA_HDRLEN;
+		ATTRIBUTE(&message, RDMA_NLDEV_ATTR_RES_LQPN, number);
+		ATTRIBUTE(&message, RDMA_NLDEV_ATTR_RES_TYPE, type);
+		ATTRIBUTE(&message, RDMA_NLDEV_ATTR_RES_STATE, state);
+		attribute(&message, RDMA_NLDEV_ATTR_RES_KERN_NAME, "ib_core", 8);
+		close_attribute(&message, inner, table + 1);
+	}
+	close_attribute(&message, outer, table);
+	send_back(queue, &message);
+	memset(done.bytes, 0, 4);
+	done.header.nlmsg_len += 4;
+	send_back(queue, &done);
+}
+
 static void take(struct queue *queue, const char *bytes, size_t size)
 {
 	for (size_t at = 0; at + NLMSG_HDRLEN <= size;) {
@@ -176,6 +266,21 @@ static void take(struct queue *queue, const char *bytes, size_t size)
 			system = answer_to(request, request->nlmsg_type, 0);
 			ATTRIBUTE(&system, RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK, copies);
 			send_back(queue, &system);
+			break;
+		case RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_RES_QP_GET):
+			resources(queue, request, RDMA_NLDEV_ATTR_RES_QP);
+			break;
+		case RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_RES_CQ_GET):
+			resources(queue, request, RDMA_NLDEV_ATTR_RES_CQ);
+			break;
+		case RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_RES_MR_GET):
+			resources(queue, request, RDMA_NLDEV_ATTR_RES_MR);
+			break;
+		case RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_RES_PD_GET):
+			resources(queue, request, RDMA_NLDEV_ATTR_RES_PD);
+			break;
+		case RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_RES_CM_ID_GET):
+			resources(queue, request, RDMA_NLDEV_ATTR_RES_CM_ID);
 			break;
 		default: send_error(queue, request, EOPNOTSUPP);
 		}

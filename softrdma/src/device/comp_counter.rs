@@ -169,7 +169,8 @@ impl Drop for CompletionCounter {
 /// The counters of a queue pair.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
-    /// Whether sends are counted, and whether any requests of the send queue are.
+    /// Whether each request is carried out by itself, since sends are counted or all are looked at; and whether
+    /// any requests of the send queue are counted.
     pub(super) sends: bool,
     pub(super) own: bool,
     all: Vec<(Operations, Arc<CompletionCounter>)>,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ironverbs_os::growth::{TryInsert, try_collect};
 
+use crate::faults::{self, Faults};
 use crate::rules::keys::{Key, Kind};
 use crate::rules::request::BindWindow;
 use crate::rules::verbs::Access;
@@ -71,6 +72,9 @@ impl Device {
     pub fn register(&self, pd: u32, addr: u64, length: u64, iova: u64, access: Access) -> Result<Region> {
         let entry = region(pd, (addr, length, iova), access)?;
         check_mapped(&entry)?;
+        if faults::active().is_some_and(Faults::registration) {
+            return Err(Error::NoMemory);
+        }
         self.add_region(&entry)
     }
 

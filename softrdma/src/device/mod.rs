@@ -9,6 +9,7 @@
 //! | `comp_counter` | completion counters |
 //! | `receive`, `srq` | receive requests: rings of queue pairs, shared receive queues |
 //! | `qp`, `qp_attributes` | queue pairs: create, modify, query, destroy; which changes are accepted |
+//! | `alone` | requests that are looked at: each by itself, as packets in a capture |
 //! | `send` | the send queue: what is carried out at once, what waits in a ring |
 //! | `plain`, `plain_datagram` | sends and datagrams of one piece of memory, where nothing is in their way |
 //! | `one_sided` | writes and reads likewise |
@@ -89,6 +90,7 @@
 //! ```
 
 mod acknowledgement;
+mod alone;
 mod channel;
 mod comp_counter;
 mod completion;
@@ -327,6 +329,8 @@ impl Device {
         let endpoint = Endpoint::open_with(&settings.folder, settings.copying, numbering)?;
         let groups = multicast::Groups::default();
         let (unpolled, receive_pds, finders) = (counters()?, counters()?, idle::Finders::new()?);
+        crate::capture::begin();
+        crate::faults::begin();
         let (net, no_network) =
             match settings.network.then(|| network::Net::open(endpoint.segment.owner().slot())) {
                 None => (None, None),

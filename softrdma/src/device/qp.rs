@@ -4,6 +4,7 @@ mod broken;
 pub(super) mod datagrams;
 mod direct;
 mod end;
+mod shown;
 pub(super) mod sides;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -37,9 +38,8 @@ use crate::carrier::Carrier;
 use crate::carrier::far::datagram::Mailbox;
 use crate::carrier::far::{Arrivals, Sides};
 use crate::carrier::initiator::Initiator;
-use crate::carrier::near::attributes::{FAR, QpAttributes};
 use crate::carrier::near::direct::{Datagrams, Direct};
-use crate::carrier::near::number::{MAX_NUMBERED, place_of};
+use crate::carrier::near::number::MAX_NUMBERED;
 use crate::carrier::near::peers::shortage;
 
 /// In place of a slot: no process has messages for the queue pair that are not dropped.
@@ -142,6 +142,7 @@ impl QueuePair {
             .iter()
             .try_for_each(|permissions| permissions.add_queue_pair(made.index, shown))?;
         made.publish(shown, Some(QpState::Reset));
+        made.show(&Attributes::default());
         device.retries.make_room(made.index)?;
         device.deferred.make_room(Object::Qp(made.index))?;
         if init.qp_type == QpType::Ud {
@@ -341,6 +342,7 @@ impl QueuePair {
             _ => self.set_datagrams_key(side.attributes.qkey),
         }
         self.publish(self.shown(&side.attributes), mask.has(Attr::STATE).then_some(next));
+        self.show(&side.attributes);
         let (mut held, mut is_whole) = (None, true);
         let set_state = |state: QpState| own.store(Word::Qp(self.index, QpWord::State), state as u64);
         match effect {
@@ -396,6 +398,7 @@ impl QueuePair {
         side.requester.set_state(next);
         if (current, next) == (QpState::Rtr, QpState::Rts) {
             side.datagram_psn = Psn::new(side.attributes.sq_psn);
+            side.alone.begin(side.attributes.sq_psn);
         }
         if next == QpState::Reset {
             self.talks_afar(false);
@@ -425,44 +428,6 @@ impl QueuePair {
             // A peer may have put it in error.
             slot => slot == u32::from(peer.slot()) || self.state() == QpState::Err,
         }
-    }
-
-    /// What peers need to know.
-    fn shown(&self, attributes: &Attributes) -> QpAttributes {
-        let (pd, srq) = (self.init.pd, self.init.srq.as_ref());
-        QpAttributes {
-            qp_type: self.init.qp_type,
-            pd,
-            receive_pd: srq.map_or(pd, |srq| srq.pd()),
-            access: attributes.access,
-            dest_qp_num: if self.is_far() { FAR } else { attributes.dest_qp_num },
-            qkey: attributes.qkey,
-            max_dest_rd_atomic: attributes.max_dest_rd_atomic,
-            min_rnr_timer: attributes.min_rnr_timer,
-            cq: self.init.recv_cq.as_ref().map(|cq| cq.index()),
-            srq: srq.map(|srq| srq.index()),
-            xrcd: self.domain().unwrap_or(0),
-            direct: self.direct_place(),
-        }
-    }
-
-    /// Stores what peers need to know. Behind the lock, or before anybody knows the queue pair.
-    fn publish(&self, attributes: QpAttributes, state: Option<QpState>) {
-        let partner = match (state, self.init.qp_type) {
-            (None, _) => None,
-            // Whatever comes is dropped.
-            (Some(QpState::Reset | QpState::Init), _) => Some(NOBODY),
-            // In error, whoever comes flushes it.
-            (Some(QpState::Err), _) | (_, QpType::Ud) => Some(ANYBODY),
-            _ => Some(place_of(attributes.dest_qp_num).map_or(NOBODY, |(slot, _)| u32::from(slot))),
-        };
-        if let Some(partner) = partner {
-            self.partner.store(partner, Ordering::Release);
-        }
-        if let Some(permissions) = &self.device.endpoint.permissions {
-            permissions.set_queue_pair(self.index, attributes, state);
-        }
-        attributes.store(&self.device.endpoint.own, self.index);
     }
 
     /// The queue pair broke: what its peer does from here on is refused, whatever the state in the segment is.

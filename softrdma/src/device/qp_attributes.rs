@@ -70,6 +70,8 @@ pub struct Path {
     pub port_num: u8,
     /// The address of the entry of the GID table that `sgid_index` names, where it is on the network.
     pub source: Option<Source>,
+    /// The entry itself; zeros where the path has no GRH.
+    pub sgid: [u8; 16],
 }
 
 /// An address of this host.

@@ -20,6 +20,7 @@ use crate::rules::requester::{Action, Outcome, Posted, Requester, Syndrome, Work
 use crate::rules::verbs::{Event, QpState, SendFlags};
 
 use super::QueuePair;
+use super::alone::Alone;
 use super::comp_counter::Counters;
 use super::qp_attributes::Attributes;
 use super::stuck::BRIEFLY;
@@ -60,6 +61,8 @@ pub(super) struct SendSide {
     pub(super) far: Option<Box<far::sender::Sender>>,
     /// Datagrams: the number of the next that leaves by the network.
     pub(super) datagram_psn: Psn,
+    /// What is carried out by itself because it is looked at.
+    pub(super) alone: Alone,
 }
 
 impl SendSide {
@@ -73,7 +76,8 @@ impl SendSide {
         let ring = Ring::new(limits)?;
         let (silent, at_once) = (0, 0);
         let (tells_drained, has_stale, listed, unflushed) = (false, false, false, false);
-        let counters = Counters::default();
+        let mut counters = Counters::default();
+        counters.sends = Alone::is_wanted();
         Ok(Self {
             requester,
             initiator,
@@ -89,6 +93,7 @@ impl SendSide {
             counters,
             far: None,
             datagram_psn: Psn::new(0),
+            alone: Alone::default(),
         })
     }
 
@@ -202,7 +207,7 @@ impl Sending<'_> {
             let out = Outgoing { endpoint, from, wr, request: &request, order: &order };
             // What is counted is done for good, which is not known yet of what settles with others.
             if side.counters.sends {
-                Started::Ended(side.carrier.execute(&out))
+                Started::Ended(side.alone.carry_out(&mut side.carrier, &side.attributes, &out, false))
             } else {
                 side.carrier.start(&out)
             }
@@ -386,6 +391,7 @@ impl QueuePair {
                 Work::Wait(_) | Work::Execute => {}
             }
             early = false;
+            let is_early = matches!(work, Work::Wait(_));
             let Some(wr) = side.ring.front() else { break };
             if wr.leaves() {
                 if self.send_datagrams(side) {
@@ -396,7 +402,11 @@ impl QueuePair {
             let (request, order) = (wr.posted(), self.completion_order(&wr));
             let (endpoint, from) = (&self.device().endpoint, &side.initiator);
             let out = Outgoing { endpoint, from, wr: &wr, request: &request, order: &order };
-            let outcome = side.carrier.execute(&out);
+            let outcome = if side.counters.sends {
+                side.alone.carry_out(&mut side.carrier, &side.attributes, &out, is_early)
+            } else {
+                side.carrier.execute(&out)
+            };
             self.note_bound(&wr, outcome);
             let action = side.requester.outcome(&request, outcome, self.device().now());
             if action != Action::Later {

@@ -259,6 +259,19 @@ impl Messages {
     }
 }
 
+/// How many messages were written to a ring of so many slots, from `word`, which reads a word of it; `None` of
+/// one without any. For who looks at it from outside: what is written just then may or may not count.
+pub(crate) fn written(slots: u32, word: impl Fn(u32) -> u64) -> Option<u32> {
+    let starts = (0..slots).filter_map(|slot| {
+        let at = HEADER_WORDS + SLOT_WORDS * slot;
+        let first = word(at);
+        // Counts begin at 1.
+        (first & (START | MIDST) == START).then(|| (first as u32, word(at + 1) as u32))
+    });
+    let newest = starts.reduce(|a, b| if reached(b.0, a.0) { b } else { a });
+    newest.map(|(_, number)| number.wrapping_add(1))
+}
+
 #[cfg(all(test, loom))]
 mod model;
 #[cfg(all(test, loom))]

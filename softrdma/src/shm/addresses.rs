@@ -92,6 +92,22 @@ impl<'a> Table<'a> {
                 && place[0].load(Ordering::Relaxed) == state
         })
     }
+
+    /// All addresses that the process says it has, or had. For who looks from outside.
+    #[must_use]
+    #[allow(clippy::disallowed_methods)]
+    pub fn all(&self) -> Vec<[u8; 16]> {
+        let places = self.0.get(FIRST..).unwrap_or_default().chunks_exact(PLACE);
+        let address = |place: &[AtomicU64]| {
+            let state = place[0].load(Ordering::Acquire);
+            let halves = [place[1].load(Ordering::Acquire), place[2].load(Ordering::Acquire)];
+            let is_whole = state != 0 && place[0].load(Ordering::Relaxed) == state;
+            let mut address = [0; 16];
+            address.copy_from_slice(halves.map(u64::to_ne_bytes).as_flattened());
+            is_whole.then_some(address)
+        };
+        places.filter_map(address).collect()
+    }
 }
 
 /// What the owner knows of its addresses, whatever others write into its segment.
@@ -203,6 +219,7 @@ mod tests {
         for address in [[1; 16], [2; 16]] {
             assert!(own.has(&address) && seen.has(&address));
         }
+        assert_eq!(seen.all(), [[1; 16], [2; 16]]);
         assert!(!own.has(&[3; 16]) && !seen.has(&[3; 16]) && !seen.has(&[0; 16]));
         assert!(own.set(&table, &[[3; 16]]) && own.set(&table, &[[1; 16]]));
         assert!(seen.has(&[2; 16]) && seen.has(&[3; 16]));

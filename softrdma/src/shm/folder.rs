@@ -65,6 +65,21 @@ impl Folder {
     /// can neither be opened nor made, for example by a user outside of the group (`fchown`, `EPERM`). Nothing
     /// is left behind then.
     pub fn open(config: &Config) -> Result<Self> {
+        Self::open_or(config, true)
+    }
+
+    /// As [`Folder::open`] where there is one; `None` otherwise, and nothing is made.
+    ///
+    /// # Errors
+    /// As said there.
+    pub fn find(config: &Config) -> Result<Option<Self>> {
+        match Self::open_or(config, false) {
+            Err(Error::Os { errno: libc::ENOENT, .. }) => Ok(None),
+            found => found.map(Some),
+        }
+    }
+
+    fn open_or(config: &Config, makes: bool) -> Result<Self> {
         let path = &config.path;
         let name = path.file_name().ok_or(Error::Folder("its path ends with no name"))?;
         let name = c_path(name.as_bytes())?;
@@ -73,7 +88,7 @@ impl Folder {
         let may_be_renamed = check_parent(&parent, config.group)?;
         let open = || open_at(parent.as_fd(), &name, libc::O_RDONLY | libc::O_NOFOLLOW);
         let fd = match open() {
-            Err(Error::Os { errno: libc::ENOENT, .. }) => {
+            Err(Error::Os { errno: libc::ENOENT, .. }) if makes => {
                 make_folder(&parent, &name, config, may_be_renamed)?;
                 open()
             }

@@ -301,6 +301,38 @@ impl<'a> Table<'a> {
         is_window
     }
 
+    /// Tells all keys with their entries, until `tell` says that it has enough. What changes just then is left
+    /// out. The peer decides how many there are, up to [`MAX_KEYS`]; no more than `looks` places are looked at.
+    pub fn each(&self, looks: u32, mut tell: impl FnMut(u32, Entry) -> bool) {
+        let (mut index, mut left) = (0, looks);
+        while index < MAX_KEYS && left > 0 {
+            // Of sealed memory, places in the order in which they were made: there are no holes.
+            let place = self.sealed.map_or(index, |sealed| made_as(index, sealed.first_chunk()));
+            index += 1;
+            if place == 0 {
+                // No key has it.
+                continue;
+            }
+            let Some(words) = self.words(place << 8) else {
+                if self.sealed.is_some() {
+                    return;
+                }
+                index = index.next_multiple_of(CHUNK);
+                continue;
+            };
+            left -= 1;
+            let first = words[0].load(Ordering::Acquire);
+            let key = place << 8 | (first >> 32) as u32 & 0xff;
+            let is_whole = first >> 63 == 1 && first & 1 == 0;
+            if is_whole
+                && let Ok(entry) = self.lookup(key)
+                && !tell(key, entry)
+            {
+                return;
+            }
+        }
+    }
+
     /// Pins a key's entry: the entry as it is then, and what keeps it in use.
     #[inline(always)]
     pub fn pin(

@@ -13,11 +13,13 @@
 //! | [`connection`] | what both sides of a connection's end know of it |
 //! | [`requester`] | the sending side of RC and UC: from messages to packets, from answers to completions |
 //! | [`responder`] | the receiving side: from packets to what is to be carried out, and answers |
+//! | `exchange` | the packets of a message that was carried out without any |
 //! | `window` | how many packets may be under way |
 #![forbid(unsafe_code)]
 
 pub mod connection;
 pub mod datagram;
+pub(crate) mod exchange;
 pub mod flow;
 pub mod icrc;
 pub(crate) mod identification;

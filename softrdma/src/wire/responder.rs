@@ -31,7 +31,7 @@ use sequence::Progress;
 use step::{Executed, Part, Piece, Response, Step};
 
 /// Syndromes of AETHs (IBA vol. 1 §9.7.5.2).
-mod syndrome {
+pub(super) mod syndrome {
     /// Acknowledged; receive requests are not counted.
     pub const ACKNOWLEDGED: u8 = 0x1f;
     /// Receiver not ready, plus the timer's code.

@@ -11,6 +11,7 @@ mod given_back;
 mod group;
 mod hostile;
 mod idle;
+mod inventory;
 mod key_words;
 mod leaving;
 mod lists;

@@ -72,6 +72,7 @@ pub fn path(attr: &ibv_ah_attr) -> Path {
         is_global: attr.is_global != 0,
         port_num: attr.port_num,
         source: None,
+        sgid: [0; 16],
     }
 }
 

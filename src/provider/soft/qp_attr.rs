@@ -62,8 +62,9 @@ pub fn asked(
         asked.cur_state = state(attr.cur_qp_state)?;
     }
     if mask.has(Attr::AV) {
-        ah::source(context, &attr.ah_attr).map_err(Errno::also_set)?;
+        let sgid = ah::source(context, &attr.ah_attr).map_err(Errno::also_set)?;
         asked.path = convert::path(&attr.ah_attr);
+        asked.path.sgid = sgid.unwrap_or_default();
         asked.path.source = source(context, &attr.ah_attr);
     }
     if mask.has(Attr::ALT_PATH) {

@@ -16,7 +16,9 @@ use super::port::receive::Inbox;
 use super::port::send::{Outbox, Packet as Sealed, Piece};
 use super::port::socket::Socket;
 use super::port::{Port, groups};
+use crate::capture;
 use crate::error::Error;
+use crate::faults::{self, Faults};
 use crate::shm::copy::Span;
 use crate::wire::connection::Mtu;
 use crate::wire::flow::Flow as WireFlow;
@@ -137,7 +139,12 @@ fn take(inbox: &mut Inbox, socket: &Socket, tell: &mut impl FnMut(&Arrived<'_>))
     for _ in 0..ROUNDS {
         let received = inbox.receive(socket, |flow, bytes| {
             if let Some((wire, packet, identification)) = open(flow, bytes) {
-                tell(&Arrived { flow, wire: &wire, packet: &packet, identification });
+                if let Some(capture) = capture::active() {
+                    capture.batch().add(&wire, identification, bytes);
+                }
+                for _ in 0..faults::active().map_or(1, Faults::packet) {
+                    tell(&Arrived { flow, wire: &wire, packet: &packet, identification });
+                }
             }
         });
         // Where the socket gives an error nothing has come: it is asked again with the next look.
@@ -252,14 +259,23 @@ impl Burst<'_> {
         let (mut pieces, mut packets) = (Batch::<_, BURST>::new(), Batch::<_, BURST>::new());
         (0..count).for_each(|n| pieces.push([Piece::of(packet(n))]));
         pieces.all().iter().for_each(|pieces| packets.push(Sealed(pieces)));
+        let mut sealed = [(0, [0; ICRC_BYTES]); BURST];
         let seal = |n: usize, identification| {
             let (head, rest) = packet(n).split_at(lengths[n].0);
             let mut icrc = Icrc::new(&wire, identification, head, head.len() + rest.len());
             icrc.update(rest);
-            icrc.finish()
+            sealed[n] = (identification, icrc.finish());
+            sealed[n].1
         };
         let sent = outbox.send_in_trains(self.port.own(), &self.flow, packets.all(), self.train, seal);
-        if sent.error == Some(SendError::Full) { sent.packets } else { count }
+        let left = if sent.error == Some(SendError::Full) { sent.packets } else { count };
+        if let Some(capture) = capture::active() {
+            let mut batch = capture.batch();
+            for (n, (identification, icrc)) in sealed[..left].iter().enumerate() {
+                batch.add_sealed(&wire, *identification, packet(n), icrc);
+            }
+        }
+        left
     }
 }
 

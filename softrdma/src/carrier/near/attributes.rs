@@ -1,6 +1,6 @@
 //! What a queue's owner set, as its peers read it behind the queue's lock.
 
-use crate::queues::shared::{Memory, Object, Word};
+use crate::queues::shared::{ATTRIBUTES, Memory, Object, Word};
 use crate::rules::responder::TargetQp;
 use crate::rules::verbs::{Access, QpState, QpType};
 
@@ -136,6 +136,50 @@ impl QpAttributes {
     }
 }
 
+/// What a queue pair shows to who looks at the folder. Nobody goes by it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct QpShown {
+    /// Index of its send completion queue.
+    pub send_cq: Option<u32>,
+    /// The peer's number, also on another host; 0 before it was said.
+    pub peer: u32,
+    /// The peer's address; zeros where it is named by LID, or not yet.
+    pub address: [u8; 16],
+}
+
+/// Words of it, behind [`QP_WORDS`].
+pub const SHOWN_WORDS: usize = 3;
+const _: () = assert!(QP_WORDS + SHOWN_WORDS <= ATTRIBUTES as usize);
+
+impl QpShown {
+    /// The words.
+    #[must_use]
+    pub fn pack(&self) -> [u64; SHOWN_WORDS] {
+        let half = |at: usize| {
+            let mut half = [0; 8];
+            half.copy_from_slice(&self.address[at..at + 8]);
+            u64::from_ne_bytes(half)
+        };
+        [some(self.send_cq) | u64::from(self.peer) << 32, half(0), half(8)]
+    }
+
+    /// What these words say.
+    #[must_use]
+    pub fn unpack(words: &[u64; SHOWN_WORDS]) -> Self {
+        let mut address = [0; 16];
+        address.copy_from_slice([words[1], words[2]].map(u64::to_ne_bytes).as_flattened());
+        Self { send_cq: (words[0] as u32).checked_sub(1), peer: (words[0] >> 32) as u32, address }
+    }
+
+    /// Stores them, by the owner.
+    pub fn store(&self, memory: &impl Memory, qp: u32) {
+        let first = Word::Attribute { object: Object::Qp(qp), word: QP_WORDS as u32 };
+        for (count, value) in (0..).zip(self.pack()) {
+            memory.store(first.after(count), value);
+        }
+    }
+}
+
 /// What others need of a shared receive queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SrqAttributes {
@@ -210,6 +254,9 @@ mod tests {
         let other = QpAttributes { cq: None, srq: Some(0xff_ffff), direct, ..attributes };
         assert_eq!(QpAttributes::unpack(&other.pack()), Some(other));
         assert_eq!(QpAttributes::unpack(&[0xff; QP_WORDS]), None);
+        let shown = QpShown { send_cq: Some(0), peer: 0xff_fffe, address: *b"0123456789abcdef" };
+        assert_eq!(QpShown::unpack(&shown.pack()), shown);
+        assert_eq!(QpShown::unpack(&[0; SHOWN_WORDS]), QpShown::default());
         for xrc in [None, Some((0, 7))] {
             let attributes = SrqAttributes { pd: 5, xrc };
             assert_eq!(SrqAttributes::unpack(&attributes.pack()), attributes);

@@ -35,6 +35,7 @@
 //! | `view` | the same for one operation, with its objects looked up before |
 //! | `lane` | the same for one queue pair and its completion queue |
 //! | `words` | words that were looked up before |
+//! | `survey` | all objects of a peer, for who shows them |
 //! | `direct`, `shared` | the words of a direct ring, and of a shared receive queue that rings go into |
 
 mod direct;
@@ -42,6 +43,7 @@ mod host;
 mod lane;
 mod layout;
 mod shared;
+mod survey;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -55,6 +57,7 @@ pub(crate) use host::{get, put};
 pub use lane::Lane;
 pub use layout::{MAX_CAPACITY, MAX_NUMBERED, MAX_OBJECTS, Shape};
 pub use shared::SharedWords;
+pub(crate) use survey::{Surveyed, survey};
 pub use table::Objects;
 pub use view::{Held, View};
 pub use words::HeldWords;
