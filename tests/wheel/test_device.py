@@ -53,7 +53,7 @@ LEFT = []
 def test_leaves_a_program_running(ironverbs):
     """The shell and its child have the end of a pipe."""
     ours, theirs = os.pipe()
-    LEFT.extend([ironverbs.start(["sh", "-c", "echo; sleep infinity & wait"], stdout=theirs), ours])
+    LEFT.extend([ironverbs.start(["sh", "-c", "sleep infinity & echo; wait"], stdout=theirs), ours])
     os.close(theirs)
     assert os.read(ours, 1) == b"\n"
 
