@@ -36,6 +36,22 @@ def test_an_environment_is_enough(ironverbs):
     assert b"InfiniBand" in said.stdout
 
 
+def test_faults_and_captures(ironverbs, tmp_path):
+    """A program meets a fault, and what moves is kept."""
+    failed = ironverbs.run([*PINGPONG, "18603"], options=["--faults", "register=1"], stderr=subprocess.PIPE, timeout=LIMIT)
+    assert failed.returncode == 1
+    assert b"Couldn't register MR" in failed.stderr
+    packets = tmp_path / "packets.pcapng"
+    options = ["--capture", packets]
+    server = ironverbs.start([*PINGPONG, "18603"], listens=18603, options=options, stdout=subprocess.DEVNULL)
+    client = [*PINGPONG, "18603", "127.0.0.1"]
+    assert ironverbs.run(client, options=options, stdout=subprocess.DEVNULL, timeout=LIMIT).returncode == 0
+    assert server.wait(timeout=LIMIT) == 0
+    # The type of a section's header, and 50 packets of 1024 bytes at least.
+    assert packets.read_bytes()[:4] == b"\n\r\r\n"
+    assert packets.stat().st_size > 50 * 1024
+
+
 @pytest.mark.parametrize("which", [1, 2])
 def test_each_test_has_a_folder(ironverbs, which):
     """The second test finds neither the folder of the first nor its own the same."""
