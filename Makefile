@@ -22,7 +22,7 @@ UMAD := $(BUILT)/libibumad.so
 VERSION := 1.14.44.0
 UMAD_VERSION := 3.2.44.0
 
-.PHONY: all build deps run run-kernel test test-all soak bench headers compatibility packages deps-packages install install-command install-dev clean
+.PHONY: all build deps run run-kernel test test-all soak bench headers compatibility packages wheel deps-packages install install-command install-dev clean
 
 all: build
 
@@ -122,6 +122,10 @@ install: install-command install-dev
 # .deb and .rpm files in target/packages.
 packages: deps-packages build
 	@packaging/build --built $(BUILT)
+
+# The Python wheel, in target/wheel.
+wheel: deps-packages build
+	@packaging/wheel/build --built $(BUILT)
 
 deps-packages:
 	@scripts/install-deps packages
