@@ -2,13 +2,13 @@
  * link.c - a cable between two network namespaces that treats packets of RoCE v2 badly.
  *
  *   link INTERFACE PID PID [--lose N] [--double N] [--late N] [--damage N] [--mark N] [--mads N]
- *        [--delay MICROSECONDS] [--stall MILLISECONDS] [--seed N] [--mirror 1]
+ *        [--spare-rtu 1] [--delay MICROSECONDS] [--stall MILLISECONDS] [--seed N] [--mirror 1]
  *
  * Makes a tap interface with this name in the network namespaces of both processes, says `ready`, and carries frames from
  * each to the other until SIGTERM. Of 1000 packets to UDP port 4791, so many are lost, come twice (the second time after up to
  * 64 others), come after up to 64 others that were sent later, or have a byte that was changed, with a UDP checksum that does
  * not show it; of those that say that marks of congestion are obeyed, so many are marked; of those to queue pair 1 (MADs), so many
- * are lost besides. Other frames are only delayed.
+ * are lost besides, with --spare-rtu none that says RTU. Other frames are only delayed.
  * After every 30000 frames it stands still for so many milliseconds, as if others had its processor; then it goes on with what
  * came meanwhile. At the end it says how often each has happened, and how many congestion notifications it has carried.
  *
@@ -108,6 +108,9 @@ static size_t roce(const unsigned char *frame, size_t length)
 
 /* Whether a packet is to queue pair 1, by its base transport header. */
 static bool is_mad(const unsigned char *bth) { return bth[5] == 0 && bth[6] == 0 && bth[7] == 1; }
+
+/* Whether a MAD says that its sender is ready to use the connection: 12 bytes of that header, 8 of DETH, then the MAD's. */
+static bool is_rtu(const unsigned char *bth) { return number(bth + 12 + 8 + 16) == 0x14; }
 
 /* Marks a packet of IP as a congested router does (RFC 3168), if it says that marks are obeyed. */
 static bool mark(unsigned char *frame)
@@ -307,8 +310,8 @@ static int wait_ms(uint64_t now)
 int main(int argc, char **argv)
 {
 	static const char *const names[] = {"--lose", "--double", "--late", "--damage", "--mark", "--mads", "--stall",
-					    "--delay", "--seed", "--mirror"};
-	enum { LOSE, DOUBLE, LATE, DAMAGE, MARK, MADS, STALL, DELAY, SEED, MIRROR, OPTIONS };
+					    "--delay", "--seed", "--mirror", "--spare-rtu"};
+	enum { LOSE, DOUBLE, LATE, DAMAGE, MARK, MADS, STALL, DELAY, SEED, MIRROR, SPARE_RTU, OPTIONS };
 	unsigned long options[OPTIONS] = {[SEED] = 1}, happened[STALL + 1] = {0}, carried = 0, notified = 0;
 	static unsigned char frame[ROOM];
 	struct pollfd fds[2];
@@ -369,7 +372,8 @@ int main(int argc, char **argv)
 				notified += udp && frame[udp + 8] == 0x81;
 				if (udp && rnd(1000) < options[MARK])
 					happened[MARK] += mark(frame);
-				if (udp && is_mad(frame + udp + 8) && rnd(1000) < options[MADS]) {
+				if (udp && is_mad(frame + udp + 8) && !(options[SPARE_RTU] && is_rtu(frame + udp + 8)) &&
+				    rnd(1000) < options[MADS]) {
 					happened[MADS]++;
 					continue;
 				}
