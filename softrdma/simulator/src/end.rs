@@ -2,9 +2,13 @@
 
 use softrdma::device::{Attributes, SharedReceiveQueue};
 use softrdma::rules::verbs::{Attr, QpState};
+use softrdma_schedule::turn::sleep_until;
 
 use crate::program::Program;
 use crate::thread::Thread;
+
+/// Within this time a queue pair that broke is flushed, in nanoseconds: the device's thread looks that often.
+const FLUSHED: u64 = 100_000_000;
 
 impl Program<'_> {
     /// Ends a queue pair.
@@ -47,6 +51,16 @@ impl Program<'_> {
         let own = &self.plan.processes[self.me];
         let is_broken = |qp: &usize| !self.is_destroyed(*qp) && self.qps[*qp].state() == QpState::Err;
         let broken: Vec<_> = (0..own.qps.len()).filter(is_broken).collect();
+        let threads: Vec<_> =
+            (0..own.threads).map(|number| Thread { program: self, number, spins: 0 }).collect();
+        // The device's own thread may have broken one just now, as its peer ended, and is about to flush it.
+        let until = self.board.now() + FLUSHED;
+        while self.missing(&broken).is_some() && self.board.now() < until {
+            sleep_until(self.board.now() + FLUSHED / 100);
+            threads.iter().for_each(|thread| {
+                thread.drain(true);
+            });
+        }
         self.expect_all(&broken, "is in error and not flushed");
         for qp in (0..own.qps.len()).filter(|qp| !self.is_destroyed(*qp)) {
             self.ledger.pair((self.me, qp)).broken.set(true);
@@ -54,8 +68,6 @@ impl Program<'_> {
                 self.board.violated(&format!("queue pair {qp} of {} cannot be broken: {why:?}", self.me));
             }
         }
-        let threads: Vec<_> =
-            (0..own.threads).map(|number| Thread { program: self, number, spins: 0 }).collect();
         // Twice: what one finds may let another go on.
         for thread in threads.iter().chain(&threads) {
             thread.drain(true);
@@ -82,16 +94,21 @@ impl Program<'_> {
 
     /// Every request of these queue pairs has completed that was to complete.
     fn expect_all(&self, qps: &[usize], otherwise: &str) {
+        if let Some((qp, request)) = self.missing(qps) {
+            self.board.violated(&format!("queue pair {qp} of {} {otherwise}: {request}", self.me));
+        }
+    }
+
+    /// A request of these queue pairs that has not completed, and was to: its queue pair, and what it is.
+    fn missing(&self, qps: &[usize]) -> Option<(usize, String)> {
         if self.ledger.seen[self.me].overran.get() {
-            return;
+            return None;
         }
         for (receive, index) in self.ledger.receives[..self.ledger.posted.get()].iter().zip(0..) {
             let (process, queue, shared) = receive.queue.get();
             let is_left = process == self.me && !shared && qps.contains(&queue);
             if is_left && receive.status.get().is_none() && !receive.forgotten.get() {
-                let me = self.me;
-                self.board
-                    .violated(&format!("queue pair {queue} of {me} {otherwise}: receive request {index:x}"));
+                return Some((queue, format!("receive request {index:x}")));
             }
         }
         for (sent, (message, number)) in self.ledger.sent.iter().zip(self.plan.messages.iter().zip(0..)) {
@@ -102,10 +119,10 @@ impl Program<'_> {
                 && sent.status.get().is_none()
                 && !sent.forgotten.get();
             if waits {
-                let (me, qp) = message.from;
-                self.board.violated(&format!("queue pair {qp} of {me} {otherwise}: message {number:x}"));
+                return Some((message.from.1, format!("message {number:x}")));
             }
         }
+        None
     }
 
     /// A shared receive queue has the requests that did not complete, and no others: so many more fit. What
