@@ -20,14 +20,15 @@ fn a_shared_queue_loses_no_request_that_comes_back() {
     };
     let pairs = [(node.end(QpType::Rc), target()), (node.end(QpType::Rc), target())];
     (1..4).for_each(|wr_id| post_shared(&srq, wr_id, &home, wr_id as usize * 4096, 4096));
-    // Memory that is not there any more: the message is lost when its target holds a request already.
+    // Memory that cannot be read any more: the message is lost when its target holds a request already. It stays
+    // where it is, so that no other test has memory there.
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: fresh memory, which nobody else uses.
     let gone = unsafe { libc::mmap(std::ptr::null_mut(), 4096, protection, flags, -1, 0) };
     let region = node.device.register(node.pd, gone as u64, 4096, gone as u64, ALL).unwrap();
     // SAFETY: as above.
-    unsafe { libc::munmap(gone, 4096) };
+    unsafe { libc::mprotect(gone, 4096, libc::PROT_NONE) };
     for (sender, target) in &pairs {
         connect(&sender.qp, &target.qp);
         let lost = [Sge { addr: gone as u64, length: 4096, lkey: region.lkey }];
@@ -52,4 +53,6 @@ fn a_shared_queue_loses_no_request_that_comes_back() {
     received.sort_unstable();
     assert_eq!(received, [1, 2, 3, 4, 5]);
     assert_eq!((srq.max_wr(), node.device.deregister(region.lkey)), (3, Ok(())));
+    // SAFETY: as above.
+    unsafe { libc::munmap(gone, 4096) };
 }
