@@ -5,12 +5,11 @@
 //! the first time. All that is left to chance follows from a seed: the n-th decision of a process is the same
 //! each time.
 
-use std::ffi::OsString;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ironverbs_os::environment::trusted;
+use once_cell::race::OnceBox;
 
 use crate::rules::verbs::{Opcode, Status};
 
@@ -228,26 +227,29 @@ pub(crate) struct Faults {
     registrations: AtomicU32,
 }
 
-static ACTIVE: OnceLock<Option<Faults>> = OnceLock::new();
+// Without a lock, which a forked child would find taken for ever.
+static ACTIVE: OnceBox<Faults> = OnceBox::new();
 
 /// The process's faults; `None` before the device is opened, and where none are asked for.
 #[inline]
 pub(crate) fn active() -> Option<&'static Faults> {
-    ACTIVE.get()?.as_ref()
+    ACTIVE.get()
 }
 
 /// Begins with the faults that the environment asks for, once. A mistake is said on standard error.
 pub(crate) fn begin() {
-    ACTIVE.get_or_init(|| {
-        let text: OsString = trusted("IRONVERBS_SOFT_FAULTS").filter(|text| !text.is_empty())?;
-        match Spec::parse(&text.to_string_lossy()) {
-            Ok(spec) => Some(Faults::new(spec)),
-            Err(why) => {
-                eprintln!("ironverbs: no faults: {why}");
-                None
-            }
+    static IS_SAID: AtomicBool = AtomicBool::new(false);
+    if active().is_some() {
+        return;
+    }
+    let Some(text) = trusted("IRONVERBS_SOFT_FAULTS").filter(|text| !text.is_empty()) else { return };
+    match Spec::parse(&text.to_string_lossy()) {
+        Ok(spec) => {
+            let _ = ACTIVE.set(Box::new(Faults::new(spec)));
         }
-    });
+        Err(_) if IS_SAID.swap(true, Ordering::Relaxed) => {}
+        Err(why) => eprintln!("ironverbs: no faults: {why}"),
+    }
 }
 
 impl Faults {

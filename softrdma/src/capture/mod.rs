@@ -18,10 +18,11 @@ pub mod file;
 
 use std::ffi::OsString;
 use std::net::{Ipv6Addr, SocketAddr};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ironverbs_os::environment::trusted;
 use ironverbs_os::growth::{TryFill, try_room};
+use once_cell::race::OnceBox;
 
 use crate::wire::datagram::{HEADER_BYTES, IPV4_AT, Seen, header};
 use crate::wire::flow::{Addresses, Flow, ROCE_PORT};
@@ -41,32 +42,34 @@ pub struct Capture {
     file: File,
 }
 
-static ACTIVE: OnceLock<Option<Capture>> = OnceLock::new();
+// Without a lock, which a forked child would find taken for ever.
+static ACTIVE: OnceBox<Capture> = OnceBox::new();
 
 /// The process's capture; `None` before the device is opened, and where none was asked for.
 #[inline]
 pub(crate) fn active() -> Option<&'static Capture> {
-    ACTIVE.get()?.as_ref()
+    ACTIVE.get()
 }
 
 /// Begins the capture that the environment asks for, once.
 ///
 /// What is wrong with it is said on standard error: a program is not kept from its work by what looks at it.
 pub(crate) fn begin() {
-    ACTIVE.get_or_init(|| {
-        let path = trusted("IRONVERBS_SOFT_CAPTURE").filter(|path| !path.is_empty())?;
-        let snap = number("IRONVERBS_SOFT_CAPTURE_SNAP", trusted("IRONVERBS_SOFT_CAPTURE_SNAP"));
-        let ring = number("IRONVERBS_SOFT_CAPTURE_RING", trusted("IRONVERBS_SOFT_CAPTURE_RING"));
-        let opened =
-            snap.and_then(|snap| File::open(path.as_ref(), snap, ring?).map_err(|why| why.to_string()));
-        match opened {
-            Ok(file) => Some(Capture { file }),
-            Err(why) => {
-                eprintln!("ironverbs: no capture in {}: {why}", path.to_string_lossy());
-                None
-            }
+    static IS_SAID: AtomicBool = AtomicBool::new(false);
+    if active().is_some() {
+        return;
+    }
+    let Some(path) = trusted("IRONVERBS_SOFT_CAPTURE").filter(|path| !path.is_empty()) else { return };
+    let snap = number("IRONVERBS_SOFT_CAPTURE_SNAP", trusted("IRONVERBS_SOFT_CAPTURE_SNAP"));
+    let ring = number("IRONVERBS_SOFT_CAPTURE_RING", trusted("IRONVERBS_SOFT_CAPTURE_RING"));
+    let opened = snap.and_then(|snap| File::open(path.as_ref(), snap, ring?).map_err(|why| why.to_string()));
+    match opened {
+        Ok(file) => {
+            let _ = ACTIVE.set(Box::new(Capture { file }));
         }
-    });
+        Err(_) if IS_SAID.swap(true, Ordering::Relaxed) => {}
+        Err(why) => eprintln!("ironverbs: no capture in {}: {why}", path.to_string_lossy()),
+    }
 }
 
 /// The number in a variable.
