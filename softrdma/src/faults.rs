@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ironverbs_os::environment::trusted;
+use ironverbs_os::growth::try_box;
 use once_cell::race::OnceBox;
 
 use crate::rules::verbs::{Opcode, Status};
@@ -245,7 +246,7 @@ pub(crate) fn begin() {
     let Some(text) = trusted("IRONVERBS_SOFT_FAULTS").filter(|text| !text.is_empty()) else { return };
     match Spec::parse(&text.to_string_lossy()) {
         Ok(spec) => {
-            let _ = ACTIVE.set(Box::new(Faults::new(spec)));
+            let _ = try_box(Faults::new(spec)).map(|faults| ACTIVE.set(faults));
         }
         Err(_) if IS_SAID.swap(true, Ordering::Relaxed) => {}
         Err(why) => eprintln!("ironverbs: no faults: {why}"),

@@ -21,7 +21,7 @@ use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ironverbs_os::environment::trusted;
-use ironverbs_os::growth::{TryFill, try_room};
+use ironverbs_os::growth::{TryFill, try_box, try_room};
 use once_cell::race::OnceBox;
 
 use crate::wire::datagram::{HEADER_BYTES, IPV4_AT, Seen, header};
@@ -65,7 +65,7 @@ pub(crate) fn begin() {
     let opened = snap.and_then(|snap| File::open(path.as_ref(), snap, ring?).map_err(|why| why.to_string()));
     match opened {
         Ok(file) => {
-            let _ = ACTIVE.set(Box::new(Capture { file }));
+            let _ = try_box(Capture { file }).map(|capture| ACTIVE.set(capture));
         }
         Err(_) if IS_SAID.swap(true, Ordering::Relaxed) => {}
         Err(why) => eprintln!("ironverbs: no capture in {}: {why}", path.to_string_lossy()),

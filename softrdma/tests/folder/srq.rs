@@ -20,8 +20,8 @@ fn a_shared_queue_loses_no_request_that_comes_back() {
     };
     let pairs = [(node.end(QpType::Rc), target()), (node.end(QpType::Rc), target())];
     (1..4).for_each(|wr_id| post_shared(&srq, wr_id, &home, wr_id as usize * 4096, 4096));
-    // Memory that cannot be read any more: the message is lost when its target holds a request already. It stays
-    // where it is, so that no other test has memory there.
+    // Memory that cannot be read any more: the message is lost when its target holds a request already. It
+    // stays where it is, so that no other test has memory there.
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: fresh memory, which nobody else uses.
