@@ -244,10 +244,10 @@ pub(crate) fn begin() {
         return;
     }
     let Some(text) = trusted("IRONVERBS_SOFT_FAULTS").filter(|text| !text.is_empty()) else { return };
-    match Spec::parse(&text.to_string_lossy()) {
-        Ok(spec) => {
-            let _ = try_box(Faults::new(spec)).map(|faults| ACTIVE.set(faults));
-        }
+    let parsed = Spec::parse(&text.to_string_lossy());
+    match parsed.and_then(|spec| try_box(Faults::new(spec)).map_err(|_| "no memory".to_string())) {
+        // Another thread may have been first, with the same faults.
+        Ok(faults) => drop(ACTIVE.set(faults)),
         Err(_) if IS_SAID.swap(true, Ordering::Relaxed) => {}
         Err(why) => eprintln!("ironverbs: no faults: {why}"),
     }

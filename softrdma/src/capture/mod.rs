@@ -63,10 +63,10 @@ pub(crate) fn begin() {
     let snap = number("IRONVERBS_SOFT_CAPTURE_SNAP", trusted("IRONVERBS_SOFT_CAPTURE_SNAP"));
     let ring = number("IRONVERBS_SOFT_CAPTURE_RING", trusted("IRONVERBS_SOFT_CAPTURE_RING"));
     let opened = snap.and_then(|snap| File::open(path.as_ref(), snap, ring?).map_err(|why| why.to_string()));
-    match opened {
-        Ok(file) => {
-            let _ = try_box(Capture { file }).map(|capture| ACTIVE.set(capture));
-        }
+    let made = opened.and_then(|file| try_box(Capture { file }).map_err(|_| "no memory".to_string()));
+    match made {
+        // Another thread may have been first: it is the same capture.
+        Ok(capture) => drop(ACTIVE.set(capture)),
         Err(_) if IS_SAID.swap(true, Ordering::Relaxed) => {}
         Err(why) => eprintln!("ironverbs: no capture in {}: {why}", path.to_string_lossy()),
     }

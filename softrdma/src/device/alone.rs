@@ -19,9 +19,10 @@ use crate::wire::connection::Mtu;
 use crate::wire::datagram::{Datagram, IPV4_AT};
 use crate::wire::exchange::{Answer, Exchange};
 use crate::wire::flow::Flow;
-use crate::wire::opcode::{Extra, Operation, Transport};
+use crate::wire::opcode::Transport;
 use crate::wire::packet::{AtomicEth, Reth};
 use crate::wire::psn::Psn;
+use crate::wire::requester::message::operation;
 
 use super::qp_attributes::Attributes;
 
@@ -183,17 +184,7 @@ impl Message {
             QpType::Uc => Transport::Uc,
             _ => return None,
         };
-        let (operation, extra) = match wr.opcode {
-            Opcode::Send => (Operation::Send, Extra::Nothing),
-            Opcode::SendWithImm => (Operation::Send, Extra::Immediate),
-            Opcode::SendWithInv => (Operation::Send, Extra::Invalidate),
-            Opcode::RdmaWrite => (Operation::Write, Extra::Nothing),
-            Opcode::RdmaWriteWithImm => (Operation::Write, Extra::Immediate),
-            Opcode::RdmaRead => (Operation::ReadRequest, Extra::Nothing),
-            Opcode::CmpAndSwp => (Operation::CompareSwap, Extra::Nothing),
-            Opcode::FetchAndAdd => (Operation::FetchAdd, Extra::Nothing),
-            _ => return None,
-        };
+        let (operation, extra) = operation(wr.opcode)?;
         let (reth, atomic) = match wr.operands {
             Operands::Remote { addr, rkey, .. } => (Reth { va: addr, rkey, length }, AtomicEth::default()),
             Operands::Atomic { addr, rkey, compare_add, swap } => {

@@ -102,19 +102,22 @@ fn both_sides_agree_on_what_came_before_the_end() {
     });
 }
 
+/// Sends a message, and then looks whether the completion queue is armed.
+fn send_and_look(words: &Words, armed: &Arc<AtomicU64>) -> thread::JoinHandle<bool> {
+    let (words, armed) = (words.clone(), armed.clone());
+    thread::spawn(move || {
+        let mut sender = Sender::attach(&words, QP, MIN_SLOTS, 0).unwrap();
+        assert_eq!(send(&mut sender, &words, 1), Some(true));
+        armed.load(Ordering::Acquire) == 1
+    })
+}
+
 #[test]
 fn who_goes_to_sleep_finds_the_message_or_is_seen() {
     loom::model(|| {
         // What the bell of the completion queue waits for.
         let (words, armed) = (with_requests(1), Arc::new(AtomicU64::new(0)));
-        let sender = {
-            let (words, armed) = (words.clone(), armed.clone());
-            thread::spawn(move || {
-                let mut sender = Sender::attach(&words, QP, MIN_SLOTS, 0).unwrap();
-                assert_eq!(send(&mut sender, &words, 1), Some(true));
-                armed.load(Ordering::Acquire) == 1
-            })
-        };
+        let sender = send_and_look(&words, &armed);
         armed.store(1, Ordering::Release);
         fence(Ordering::SeqCst);
         let found = take(&mut Receiver::new(QP, MIN_SLOTS, 0), &words, 0);
@@ -153,14 +156,7 @@ fn who_goes_to_sleep_finds_the_doorbell_rung_or_is_seen() {
         let (words, armed) = (with_requests(1), Arc::new(AtomicU64::new(0)));
         let receiver = Receiver::new(QP, MIN_SLOTS, 0);
         assert!(!receiver.unwatch(&words));
-        let sender = {
-            let (words, armed) = (words.clone(), armed.clone());
-            thread::spawn(move || {
-                let mut sender = Sender::attach(&words, QP, MIN_SLOTS, 0).unwrap();
-                assert_eq!(send(&mut sender, &words, 1), Some(true));
-                armed.load(Ordering::Acquire) == 1
-            })
-        };
+        let sender = send_and_look(&words, &armed);
         armed.store(1, Ordering::Release);
         fence(Ordering::SeqCst);
         let is_rung = words.doorbell().load(Ordering::Acquire) != 0;

@@ -51,20 +51,26 @@ impl Message {
         }
     }
 
-    /// What its packets are, and what its last one hands over; `None` for operations that the wire has not.
+    /// [`operation`]
     pub(super) const fn operation(&self) -> Option<(Operation, Extra)> {
-        Some(match self.opcode {
-            Opcode::Send => (Operation::Send, Extra::Nothing),
-            Opcode::SendWithImm => (Operation::Send, Extra::Immediate),
-            Opcode::SendWithInv => (Operation::Send, Extra::Invalidate),
-            Opcode::RdmaWrite => (Operation::Write, Extra::Nothing),
-            Opcode::RdmaWriteWithImm => (Operation::Write, Extra::Immediate),
-            Opcode::RdmaRead => (Operation::ReadRequest, Extra::Nothing),
-            Opcode::CmpAndSwp => (Operation::CompareSwap, Extra::Nothing),
-            Opcode::FetchAndAdd => (Operation::FetchAdd, Extra::Nothing),
-            _ => return None,
-        })
+        operation(self.opcode)
     }
+}
+
+/// What the packets of a request are, and what its last one hands over; `None` for operations that the wire has
+/// not.
+pub(crate) const fn operation(opcode: Opcode) -> Option<(Operation, Extra)> {
+    Some(match opcode {
+        Opcode::Send => (Operation::Send, Extra::Nothing),
+        Opcode::SendWithImm => (Operation::Send, Extra::Immediate),
+        Opcode::SendWithInv => (Operation::Send, Extra::Invalidate),
+        Opcode::RdmaWrite => (Operation::Write, Extra::Nothing),
+        Opcode::RdmaWriteWithImm => (Operation::Write, Extra::Immediate),
+        Opcode::RdmaRead => (Operation::ReadRequest, Extra::Nothing),
+        Opcode::CmpAndSwp => (Operation::CompareSwap, Extra::Nothing),
+        Opcode::FetchAndAdd => (Operation::FetchAdd, Extra::Nothing),
+        _ => return None,
+    })
 }
 
 /// Why a message was not taken.
