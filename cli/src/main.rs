@@ -334,6 +334,9 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let cli = Cli::parse();
+    if matches!(cli.command, Command::Show(_) | Command::Devices | Command::Doctor) {
+        end_with_the_reader();
+    }
     let places = Places::find(cli.libdir);
     let done = match cli.command {
         Command::Run(run) => places.and_then(|places| run::run(&places, run)),
@@ -354,6 +357,12 @@ fn main() -> ExitCode {
         eprintln!("ironverbs: {}", plain(&problem));
         ExitCode::FAILURE
     })
+}
+
+/// Has the process end, silently, once nobody reads what it says any more (`ironverbs devices | head`).
+fn end_with_the_reader() {
+    // SAFETY: the default action of a signal, for which nobody has another.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }
 
 /// Writes to standard output what `shell` reads.
