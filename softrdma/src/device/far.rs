@@ -13,15 +13,16 @@ use super::acknowledgement::Later;
 use super::qp_attributes::{Attributes, Path};
 use super::send::SendSide;
 use crate::carrier::far::batch::Batch;
+use crate::carrier::far::datagram::Arrived;
 use crate::carrier::far::network::BURST;
 use crate::carrier::far::pause::Left;
-use crate::carrier::far::port::flow::Flow;
+use crate::carrier::far::port::receive::TOGETHER;
 use crate::carrier::far::receiver::Receiver;
 use crate::carrier::far::sender::{Sender, message};
 use crate::carrier::far::way::Way;
 use crate::carrier::far::{Peer, Sides};
 use crate::carrier::initiator::Initiator;
-use crate::carrier::near::bytes;
+use crate::carrier::near::bytes::{self, PARTS};
 use crate::carrier::near::target::Target;
 use crate::carrier::near::windows::{bind, local_invalidate};
 use crate::carrier::wr::{Data, Wr};
@@ -32,7 +33,7 @@ use crate::rules::verbs::{Attr, Opcode, QpState, QpType, Status};
 use crate::wire::connection::Mtu;
 use crate::wire::opcode::{Opcode as WireOpcode, Operation, Transport};
 use crate::wire::packet::Packet;
-use crate::wire::requester::message::{Message, Taken};
+use crate::wire::requester::message::{Message, Taken, Ticket};
 
 /// Answers that leave together; what is behind them leaves with the next look at the network.
 const ANSWERS: usize = 128;
@@ -54,6 +55,37 @@ fn check_mtu(mtu: Mtu, path: &Path) -> Result<()> {
             Err(Error::Invalid("a path MTU larger than the network interface's"))
         }
         _ => Ok(()),
+    }
+}
+
+/// Bytes of answers to a read that follow one another.
+struct ReadBytes<'p> {
+    ticket: Option<Ticket>,
+    /// Where they begin.
+    offset: u32,
+    /// Where they end.
+    end: u32,
+    parts: Batch<&'p [u8], PARTS>,
+}
+
+impl<'p> ReadBytes<'p> {
+    /// None.
+    fn new() -> Self {
+        Self { ticket: None, offset: 0, end: 0, parts: Batch::new() }
+    }
+
+    /// Adds those of one more answer, where they follow and there is room; whether they did.
+    fn add(&mut self, ticket: Ticket, offset: u32, payload: &'p [u8]) -> bool {
+        if self.ticket.is_none() {
+            (self.ticket, self.offset, self.end) = (Some(ticket), offset, offset);
+            self.parts.truncate(0);
+        }
+        let follows = self.ticket == Some(ticket) && self.end == offset && self.parts.all().len() < PARTS;
+        if follows {
+            self.parts.push(payload);
+            self.end += payload.len() as u32;
+        }
+        follows
     }
 }
 
@@ -276,75 +308,102 @@ impl QueuePair {
         }
     }
 
-    /// Takes a packet from another host. What follows from it follows when those that came with it are taken:
-    /// [`QueuePair::settle_arrivals`].
-    pub(super) fn arrived(&self, flow: &Flow, packet: &Packet<'_>, identification: u16) {
+    /// Takes packets from another host that came together. What follows from them follows when those that came
+    /// with them are taken: [`QueuePair::settle_arrivals`].
+    pub(super) fn arrived(&self, all: &[Arrived<'_>]) {
         let mut arrivals = self.arrivals.lock();
         let Some(receiver) = arrivals.as_mut() else { return };
-        if !receiver.is_from_peer(flow, identification) {
-            return;
+        let mut admitted = Batch::<_, { 2 * TOGETHER }>::new();
+        for arrived in all {
+            if !receiver.is_from_peer(arrived) {
+                continue;
+            }
+            let opcode = arrived.packet.bth.opcode;
+            if arrived.flow.is_marked() && opcode.is_heavy() {
+                receiver.responder.marked(self.device().now());
+            }
+            if opcode == WireOpcode::CONGESTION_NOTIFICATION {
+                receiver.responder.congested(self.device().now());
+            }
+            admitted.push(*arrived);
         }
-        if flow.is_marked() && packet.bth.opcode.is_heavy() {
-            receiver.responder.marked(self.device().now());
-        }
-        if packet.bth.opcode == WireOpcode::CONGESTION_NOTIFICATION {
-            receiver.responder.congested(self.device().now());
-        }
-        if packet.bth.opcode.operation().is_response() {
-            drop(arrivals);
-            self.take_answer(flow, packet);
-        } else {
-            self.take_request(receiver, packet);
+        let mut held = Some(arrivals);
+        let is_answer = |arrived: &Arrived<'_>| arrived.packet.bth.opcode.operation().is_response();
+        for run in admitted.all().chunk_by(|one, next| is_answer(one) == is_answer(next)) {
+            if is_answer(&run[0]) {
+                held = None;
+                self.take_answers(run);
+            } else if let Some(receiver) = held.get_or_insert_with(|| self.arrivals.lock()).as_mut() {
+                self.take_requests(receiver, run);
+            }
         }
     }
 
-    fn take_request(&self, receiver: &mut Receiver, packet: &Packet<'_>) {
-        let is_receiving = matches!(self.state(), QpState::Rtr | QpState::Rts | QpState::Sqd);
-        if is_receiving && receiver.take(&self.device().endpoint, packet) && self.state() != QpState::Err {
-            // The wire refused what the rules of the queue pair never saw.
-            self.fail(QpState::Err);
+    fn take_requests(&self, receiver: &mut Receiver, mut requests: &[Arrived<'_>]) {
+        while !requests.is_empty() && matches!(self.state(), QpState::Rtr | QpState::Rts | QpState::Sqd) {
+            let (is_broken, count) = receiver.take(&self.device().endpoint, requests);
+            requests = &requests[count..];
+            if is_broken && self.state() != QpState::Err {
+                // The wire refused what the rules of the queue pair never saw.
+                self.fail(QpState::Err);
+            }
         }
     }
 
-    /// What an answer ends has ended before what comes behind it.
-    fn take_answer(&self, flow: &Flow, packet: &Packet<'_>) {
-        // The program keeps it: as if the answer had been lost on the way.
+    /// What answers end has ended before what comes behind them.
+    fn take_answers(&self, answers: &[Arrived<'_>]) {
+        // The program keeps it: as if the answers had been lost on the way.
         let Some(mut side) = self.send_side_soon() else { return };
         let Some(mut far) = side.far.take() else { return };
-        // Meanwhile it may have been connected to another.
-        if far.peer.sent(flow) {
+        let mut read = ReadBytes::new();
+        for Arrived { flow, packet, .. } in answers {
+            // Meanwhile it may have been connected to another.
+            if !far.peer.sent(flow) {
+                continue;
+            }
             // Answers to reads are as many as it asked for.
             if flow.is_marked() && packet.bth.opcode.operation() == Operation::ReadResponse {
                 far.requester.congested();
             }
-            self.follow_answer(&side, &mut far, packet);
-            self.end_far(&mut side, &mut far);
+            self.follow_answer(&side, &mut far, packet, &mut read);
         }
+        self.place(&side, &mut far, &mut read);
+        self.end_far(&mut side, &mut far);
         side.far = Some(far);
     }
 
-    fn follow_answer(&self, side: &SendSide, far: &mut Sender, packet: &Packet<'_>) {
-        let endpoint = &self.device().endpoint;
-        let (ticket, placed) = match far.requester.take(packet, self.device().now()) {
-            Taken::Nothing => return,
+    fn follow_answer<'p>(
+        &self,
+        side: &SendSide,
+        far: &mut Sender,
+        packet: &Packet<'p>,
+        read: &mut ReadBytes<'p>,
+    ) {
+        match far.requester.take(packet, self.device().now()) {
+            Taken::Nothing => {}
             Taken::Read { ticket, offset } => {
-                let placed = match side.ring.nth(far.place(ticket)).map(|wr| wr.data) {
-                    Some(Data::Sges(sges)) => {
-                        bytes::put_part(endpoint, side.initiator.pd, sges, offset as usize, packet.payload)
-                    }
-                    _ => Ok(()),
-                };
-                (ticket, placed)
+                if !read.add(ticket, offset, packet.payload) {
+                    self.place(side, far, read);
+                    read.add(ticket, offset, packet.payload);
+                }
             }
             Taken::Atomic { ticket, original } => {
-                let placed = match side.ring.nth(far.place(ticket)).map(|wr| wr.data) {
-                    Some(Data::Sges(sges)) => bytes::answer(endpoint, sges, original),
-                    _ => Ok(()),
-                };
-                (ticket, placed)
+                if let Some(Data::Sges(sges)) = side.ring.nth(far.place(ticket)).map(|wr| wr.data)
+                    && bytes::answer(&self.device().endpoint, sges, original).is_err()
+                {
+                    far.requester.fail(ticket, Status::LocProtErr);
+                }
             }
-        };
-        if placed.is_err() {
+        }
+    }
+
+    /// Puts the bytes of a read where its request says, and forgets them.
+    fn place(&self, side: &SendSide, far: &mut Sender, read: &mut ReadBytes<'_>) {
+        let Some(ticket) = read.ticket.take() else { return };
+        let (endpoint, pd, offset) = (&self.device().endpoint, side.initiator.pd, read.offset as usize);
+        if let Some(Data::Sges(sges)) = side.ring.nth(far.place(ticket)).map(|wr| wr.data)
+            && bytes::put_parts(endpoint, pd, sges, offset, read.parts.all()).is_err()
+        {
             far.requester.fail(ticket, Status::LocProtErr);
         }
     }

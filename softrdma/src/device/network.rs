@@ -20,13 +20,14 @@ use crate::carrier::far::network::{Looked, Missing, Network};
 use crate::carrier::far::pause::{Left, Pause};
 use crate::carrier::near::number::place_of;
 use crate::wire::opcode::Transport;
+use crate::wire::packet::Packet;
 
 /// Queue pairs that packets of one look came for, at most, before what follows is seen to.
 const TOUCHED: usize = 16;
 /// Looks of a program that follow each other within so many nanoseconds are of one that polls all the time.
 const SOON: u64 = 4000;
 /// Packets that are taken in less time than that.
-const FEW: u32 = 4;
+const FEW: usize = 4;
 /// Looks at most that take all that has come before an answer counts as missing: a socket holds less.
 const FIRST: u32 = 1000;
 /// One look of so many sees to queue pairs whose time has come.
@@ -279,20 +280,26 @@ impl Device {
         if later.is_some() {
             net.polls.look(began);
         }
-        let mut looked = net.network.receive(|arrived| {
-            packets += 1;
-            if arrived.flow.is_to_group() {
-                return self.group_datagram_arrived(arrived);
-            }
-            let Arrived { flow, packet, identification, .. } = *arrived;
-            let own = self.endpoint.segment.owner().slot();
-            let place = place_of(packet.bth.dest_qp).filter(|(slot, _)| *slot == own);
-            let Some(qp) = place.and_then(|(_, index)| self.queue_pair(index)) else { return };
-            if packet.bth.opcode.transport() != Transport::Ud {
-                qp.arrived(flow, packet, identification);
-                touched.add(net, qp, later);
-            } else if net.addresses.has(flow.destination) {
-                qp.datagram_arrived(arrived);
+        let own = self.endpoint.segment.owner().slot();
+        let mut looked = net.network.receive(|all| {
+            packets += all.len();
+            let receiver = |Arrived { packet: Packet { bth, .. }, .. }: &Arrived<'_>| {
+                (bth.dest_qp, bth.opcode.transport() == Transport::Ud)
+            };
+            for arrived in all.chunk_by(|one, next| receiver(one) == receiver(next)) {
+                let (flow, (dest_qp, is_datagram)) = (arrived[0].flow, receiver(&arrived[0]));
+                if flow.is_to_group() {
+                    arrived.iter().for_each(|datagram| self.group_datagram_arrived(datagram));
+                    continue;
+                }
+                let place = place_of(dest_qp).filter(|(slot, _)| *slot == own);
+                let Some(qp) = place.and_then(|(_, index)| self.queue_pair(index)) else { continue };
+                if !is_datagram {
+                    qp.arrived(arrived);
+                    touched.add(net, qp, later);
+                } else if net.addresses.has(flow.destination) {
+                    arrived.iter().for_each(|datagram| qp.datagram_arrived(datagram));
+                }
             }
         });
         if looked.is_all {

@@ -9,7 +9,8 @@
 //! | `memory` | the last reads and atomic operations, and their answers that wait |
 //! | `pace` | how fast those leave on a congested network |
 //!
-//! A packet changes nothing before its caller has said what came of it. Acknowledgements are coalesced: one
+//! A packet changes nothing before its caller has said what came of it; of packets that are [joined](
+//! Responder::join) that is said once. Acknowledgements are coalesced: one
 //! speaks for all packets that were taken since the last call of [`Responder::next_response`]. They are sent
 //! behind answers to reads and atomic operations, as those speak for what was before them.
 
@@ -66,6 +67,7 @@ struct Answer {
 /// A packet whose piece is being carried out.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
+    /// Of several the last one's.
     bth: Bth,
     piece: Piece,
     /// How far the message is with it.
@@ -212,6 +214,26 @@ impl Responder {
         }
         self.pending = Some(Pending { bth: packet.bth, piece, after });
         Some(Step::Execute(piece))
+    }
+
+    /// Joins the packet that comes next to the piece that [`Responder::take`] gave, or this did, where both are
+    /// of the same send or write: they are carried out by one look at queues and keys then, and answered as one
+    /// packet is. The longer piece; `None` where the packet is to be taken by itself.
+    // rule: wire-sequence
+    pub fn join(&mut self, packet: &Packet<'_>) -> Option<Piece> {
+        let Pending { bth, piece, after } = self.pending?;
+        let follows = packet.bth.psn == bth.psn.next()
+            && packet.bth.opcode.transport() == self.connection.transport
+            && !piece.ends;
+        if !follows || !matches!(piece.operation, Operation::Send | Operation::Write) {
+            return None;
+        }
+        let (next, after) = after.follow(packet, self.connection.mtu)?;
+        let Piece { ends, imm, invalidate, solicited, .. } = next;
+        let piece = Piece { ends, imm, invalidate, solicited, ..piece };
+        let bth = Bth { ack_req: bth.ack_req || packet.bth.ack_req, ..packet.bth };
+        self.pending = Some(Pending { bth, piece, after });
+        Some(piece)
     }
 
     fn take_unreliable(&mut self, packet: &Packet<'_>) -> Step {

@@ -11,6 +11,7 @@ mod interrupted;
 mod leave;
 mod many;
 mod peer;
+mod pieces;
 mod refused;
 mod states;
 mod stopped;

@@ -181,39 +181,55 @@ impl End {
         self.notifications += 1;
     }
 
-    /// Takes a packet, which the peer may have sent in this life or in one before.
-    pub fn take(&mut self, peer: &End, terms: &Terms, packet: &Packet<'_>, now: u64) {
+    /// Takes the first of some packets, which the peer may have sent in this life or in one before, and those
+    /// that join it: how many.
+    pub fn take(&mut self, peer: &End, terms: &Terms, packets: &[Packet<'_>], now: u64) -> usize {
+        let packet = &packets[0];
         if self.broken {
-            return;
+            return 1;
         }
         if packet.bth.opcode == Opcode::CONGESTION_NOTIFICATION {
             self.responder.congested(now);
-            return self.slow(peer, terms, |requester| {
+            self.slow(peer, terms, |requester| {
                 assert_eq!(requester.take(packet, now), Taken::Nothing);
             });
-        }
-        let reliable = terms.transport == Transport::Rc;
-        if packet.bth.opcode.operation().is_response() {
-            return self.take_answer(packet, now);
-        }
-        match self.responder.take(packet) {
-            Step::Nothing => {}
-            Step::Refused => assert!(self.unsure, "a packet of the peer broke the rules"),
-            Step::Execute(piece) => {
-                let executed = if self.unsure {
-                    self.believe(&piece)
-                } else if reliable {
-                    self.execute(peer, &piece, packet.payload)
-                } else {
-                    self.execute_unreliable(peer, &piece, packet.payload)
-                };
-                if !piece.again && matches!(executed, Executed::Done | Executed::Original(_)) {
-                    let packets = piece.memory.filter(|_| piece.operation == Operation::ReadRequest);
-                    self.expected = packet.bth.psn + packets.map_or(1, |reth| self.mtu.packets(reth.length));
-                }
-                self.responder.executed(executed);
+        } else if packet.bth.opcode.operation().is_response() {
+            self.take_answer(packet, now);
+        } else {
+            match self.responder.take(packet) {
+                Step::Nothing => {}
+                Step::Refused => assert!(self.unsure, "a packet of the peer broke the rules"),
+                Step::Execute(piece) => return self.take_joined(peer, terms, packets, piece),
             }
         }
+        1
+    }
+
+    /// Carries out the first of some packets with those that join it: how many.
+    fn take_joined(&mut self, peer: &End, terms: &Terms, packets: &[Packet<'_>], first: Piece) -> usize {
+        let (mut piece, mut payload) = (first, packets[0].payload.to_vec());
+        let mut last = &packets[0];
+        let mut count = 1;
+        while let Some(next) = packets.get(count)
+            && let Some(longer) = self.responder.join(next)
+        {
+            assert_eq!((longer.offset, longer.begins), (first.offset, first.begins));
+            payload.extend(next.payload);
+            (piece, last, count) = (longer, next, count + 1);
+        }
+        let executed = if self.unsure {
+            self.believe(&piece)
+        } else if terms.transport == Transport::Rc {
+            self.execute(peer, &piece, &payload)
+        } else {
+            self.execute_unreliable(peer, &piece, &payload)
+        };
+        if !piece.again && matches!(executed, Executed::Done | Executed::Original(_)) {
+            let packets = piece.memory.filter(|_| piece.operation == Operation::ReadRequest);
+            self.expected = last.bth.psn + packets.map_or(1, |reth| self.mtu.packets(reth.length));
+        }
+        self.responder.executed(executed);
+        count
     }
 
     fn take_answer(&mut self, packet: &Packet<'_>, now: u64) {

@@ -100,9 +100,16 @@ fn play(input: &mut Input<'_>) {
             }
             6 => {
                 let Some(packet) = packet(input, near, &payload) else { continue };
-                if let Step::Execute(piece) = responder.take(&packet) {
+                if let Step::Execute(mut piece) = responder.take(&packet) {
                     near = packet.bth.psn;
-                    let end = piece.offset + packet.payload.len() as u32;
+                    let mut end = piece.offset + packet.payload.len() as u32;
+                    while let Some(next) = self::packet(input, near, &payload)
+                        && let Some(longer) = responder.join(&next)
+                    {
+                        (near, end) = (next.bth.psn, end + next.payload.len() as u32);
+                        assert_eq!((longer.offset, longer.begins), (piece.offset, piece.begins));
+                        piece = longer;
+                    }
                     assert!(end <= 1 << 31 && piece.memory.is_none_or(|reth| end <= reth.length.max(257)));
                     responder.executed(match input.byte() {
                         0 => Executed::NotReady(1),

@@ -221,25 +221,40 @@ impl World {
         }
     }
 
-    /// Takes packets that have arrived.
+    /// Takes packets that have arrived, of which some for the same queue pair come together.
     fn take(&mut self) {
-        while let Some((to, bytes, marked)) = self.network.arrived(self.now) {
-            let Some(packet) = Packet::parse(&bytes) else {
-                assert!(self.changes, "a packet that is not understood");
-                continue;
-            };
+        let arrived: Vec<_> = std::iter::from_fn(|| self.network.arrived(self.now)).collect();
+        let joins: Vec<_> = arrived.iter().map(|_| self.random.per_mille(700)).collect();
+        let mut joins = joins.into_iter();
+        for together in arrived.chunk_by(|one, next| joins.next() == Some(true) && one.0 == next.0) {
+            let to = together[0].0;
+            let parsed = together.iter().map(|(_, bytes, marked)| (Packet::parse(bytes), *marked));
+            let packets: Vec<_> =
+                parsed.filter_map(|(packet, marked)| packet.map(|packet| (packet, marked))).collect();
+            assert!(self.changes || packets.len() == together.len(), "a packet that is not understood");
             // As a carrier does: by the number of the queue pair.
-            if packet.bth.dest_qp != number(to / 2, to % 2) {
-                continue;
+            for run in packets.chunk_by(|one, next| one.0.bth.dest_qp == next.0.bth.dest_qp) {
+                if run[0].0.bth.dest_qp == number(to / 2, to % 2) {
+                    self.take_run(to, run);
+                }
             }
-            let pair = &mut self.pairs[to / 2];
-            let [one, other] = &mut pair.ends;
-            let (end, peer) = if to % 2 == 0 { (one, other) } else { (other, one) };
-            let terms = &pair.terms;
-            if marked && packet.bth.opcode.is_heavy() && !end.broken {
-                end.mark(peer, terms, &packet, self.now);
+        }
+    }
+
+    /// Takes packets for one end, and whether each came with a mark of congestion.
+    fn take_run(&mut self, to: usize, run: &[(Packet<'_>, bool)]) {
+        let pair = &mut self.pairs[to / 2];
+        let [one, other] = &mut pair.ends;
+        let (end, peer) = if to.is_multiple_of(2) { (one, other) } else { (other, one) };
+        let terms = &pair.terms;
+        for (packet, marked) in run {
+            if *marked && packet.bth.opcode.is_heavy() && !end.broken {
+                end.mark(peer, terms, packet, self.now);
             }
-            end.take(peer, terms, &packet, self.now);
+        }
+        let mut left: &[_] = &run.iter().map(|(packet, _)| *packet).collect::<Vec<_>>();
+        while !left.is_empty() {
+            left = &left[end.take(peer, terms, left, self.now)..];
             if std::mem::take(&mut end.is_answered) {
                 end.trouble = self.network.trouble(to / 2);
             }

@@ -25,12 +25,12 @@ use crate::wire::packet::Packet;
 /// How often the queue pair is looked at anew whose queues were moved just then.
 const TRIES: u32 = 3;
 
-/// A datagram that came.
+/// A packet that came.
 #[derive(Clone, Copy)]
 pub(crate) struct Arrived<'a> {
     pub(crate) flow: &'a Flow,
-    pub(crate) wire: &'a WireFlow,
-    pub(crate) packet: &'a Packet<'a>,
+    pub(crate) wire: WireFlow,
+    pub(crate) packet: Packet<'a>,
     pub(crate) identification: u16,
 }
 
@@ -94,7 +94,7 @@ impl Arrived<'_> {
             payload: None,
             begins: None,
             order: &CompletionOrder::new(None),
-            bytes: Bytes { header: header(self.wire, &seen, self.packet), payload: self.packet.payload },
+            bytes: Bytes { header: header(&self.wire, &seen, &self.packet), payload: self.packet.payload },
         };
         for _ in 0..TRIES {
             match request.carry_out(target, &mut None) {
@@ -139,7 +139,6 @@ impl MoveBytes for Bytes<'_> {
     fn move_to(&self, place: &Place<'_>, payload: &Payload) -> Result<(), MoveError> {
         let Payload::Receive(receive) = payload else { return Ok(()) };
         let (endpoint, pd, sges) = (place.endpoint, place.target.receive_pd, &receive.sges);
-        bytes::put_part(endpoint, pd, sges, 0, &self.header)?;
-        bytes::put_part(endpoint, pd, sges, self.header.len(), self.payload)
+        bytes::put_parts(endpoint, pd, sges, 0, &[&self.header, self.payload])
     }
 }

@@ -128,13 +128,15 @@ impl Management {
             if taken >= ENOUGH {
                 break;
             }
-            let received = self.inbox.receive(&self.common, |flow, bytes| {
-                taken += 1;
-                if let Some((_, packet, _)) = packet(flow, bytes)
-                    && let Some(mad) = mad(&packet)
-                {
-                    let Flow { source, destination, interface, .. } = *flow;
-                    tell(&Between { source, destination, interface }, mad);
+            let received = self.inbox.receive(&self.common, |flow, all| {
+                taken += all.len();
+                for bytes in all {
+                    if let Some((_, packet, _)) = packet(flow, bytes)
+                        && let Some(mad) = mad(&packet)
+                    {
+                        let Flow { source, destination, interface, .. } = *flow;
+                        tell(&Between { source, destination, interface }, mad);
+                    }
                 }
             });
             if !received.is_ok_and(|received| received.may_be_more) {

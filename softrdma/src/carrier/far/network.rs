@@ -12,7 +12,7 @@ use super::port::error::{PortError, SendError};
 use super::port::flow::Flow;
 use super::port::number::udp_port;
 use super::port::options::Options;
-use super::port::receive::Inbox;
+use super::port::receive::{Inbox, TOGETHER};
 use super::port::send::{Outbox, Packet as Sealed, Piece};
 use super::port::socket::Socket;
 use super::port::{Port, groups};
@@ -118,9 +118,9 @@ impl Network {
         }
     }
 
-    /// Tells the packets that have come, and what that leaves, unless another thread does so just now. Those
-    /// that are damaged are dropped.
-    pub(crate) fn receive(&self, mut tell: impl FnMut(&Arrived<'_>)) -> Looked {
+    /// Tells the packets that have come, those together that came so, and what that leaves, unless another
+    /// thread does so just now. Those that are damaged are dropped.
+    pub(crate) fn receive(&self, mut tell: impl FnMut(&[Arrived<'_>])) -> Looked {
         let mut inbox = match self.inbox.try_lock() {
             Ok(inbox) => inbox,
             Err(TryLockError::Poisoned(inbox)) => inbox.into_inner(),
@@ -135,17 +135,21 @@ impl Network {
 }
 
 /// Tells the packets that have come at a socket, and what that leaves.
-fn take(inbox: &mut Inbox, socket: &Socket, tell: &mut impl FnMut(&Arrived<'_>)) -> Looked {
+fn take(inbox: &mut Inbox, socket: &Socket, tell: &mut impl FnMut(&[Arrived<'_>])) -> Looked {
     for _ in 0..ROUNDS {
-        let received = inbox.receive(socket, |flow, bytes| {
-            if let Some((wire, packet, identification)) = open(flow, bytes) {
-                if let Some(capture) = capture::active() {
-                    capture.batch().add(&wire, identification, bytes);
-                }
-                for _ in 0..faults::active().map_or(1, Faults::packet) {
-                    tell(&Arrived { flow, wire: &wire, packet: &packet, identification });
+        let received = inbox.receive(socket, |flow, all| {
+            let mut arrived = Batch::<_, { 2 * TOGETHER }>::new();
+            for bytes in all {
+                if let Some((wire, packet, identification)) = open(flow, bytes) {
+                    if let Some(capture) = capture::active() {
+                        capture.batch().add(&wire, identification, bytes);
+                    }
+                    for _ in 0..faults::active().map_or(1, Faults::packet) {
+                        arrived.push(Arrived { flow, wire, packet, identification });
+                    }
                 }
             }
+            tell(arrived.all());
         });
         // Where the socket gives an error nothing has come: it is asked again with the next look.
         let Ok(received) = received else { return Looked { is_all: true, ..Looked::NONE } };

@@ -7,9 +7,10 @@
 use std::cell::Cell;
 
 use super::Peer;
-use super::port::flow::Flow;
+use super::batch::Batch;
+use super::datagram::Arrived;
 use crate::carrier::near::at_target::{AtTarget, MoveBytes, Place};
-use crate::carrier::near::bytes;
+use crate::carrier::near::bytes::{self, PARTS};
 use crate::carrier::near::completion_order::CompletionOrder;
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::target::Target;
@@ -23,7 +24,6 @@ use crate::shm::atomics;
 use crate::shm::bounce::{self, Origin};
 use crate::wire::identification::Identifications;
 use crate::wire::opcode::{Operation, Transport};
-use crate::wire::packet::Packet;
 use crate::wire::responder::Responder;
 use crate::wire::responder::step::{Executed, Piece, Step};
 
@@ -76,26 +76,36 @@ impl Receiver {
         Ok(Self { peer, responder, identifications, has_heard, fresh, target })
     }
 
-    /// Whether a packet with this identification is the peer's.
-    pub(crate) fn is_from_peer(&mut self, flow: &Flow, identification: u16) -> bool {
-        self.peer.sent(flow) && self.identifications.admits(identification)
+    /// Whether a packet is the peer's.
+    pub(crate) fn is_from_peer(&mut self, arrived: &Arrived<'_>) -> bool {
+        self.peer.sent(arrived.flow) && self.identifications.admits(arrived.identification)
     }
 
-    /// Takes a request from the peer, and does what it asks for; whether the queue pair broke over it.
-    pub(crate) fn take(&mut self, endpoint: &Endpoint, packet: &Packet<'_>) -> bool {
+    /// Takes the first of some requests from the peer with those that [join](Responder::join) it, and does what
+    /// it asks for: whether the queue pair broke over it, and how many they were.
+    pub(crate) fn take(&mut self, endpoint: &Endpoint, requests: &[Arrived<'_>]) -> (bool, usize) {
+        let Some(Arrived { packet: first, .. }) = requests.first() else { return (false, 0) };
         self.fresh.packets = self.fresh.packets.saturating_add(1);
-        match self.responder.take(packet) {
-            Step::Nothing => false,
-            Step::Refused => true,
-            Step::Execute(piece) => {
-                // Without an answer it is as if the packet had not come.
-                let Some(executed) = self.carry_out(endpoint, &piece, packet.payload) else { return false };
-                self.responder.executed(executed);
-                self.fresh.is_message = executed == Executed::Done && takes_request(&piece);
-                self.has_heard |= matches!(executed, Executed::Done | Executed::Original(_)) && !piece.again;
-                matches!(executed, Executed::Refused(_)) && !piece.again
-            }
+        let mut piece = match self.responder.take(first) {
+            Step::Nothing => return (false, 1),
+            Step::Refused => return (true, 1),
+            Step::Execute(piece) => piece,
+        };
+        let mut payload = Batch::<_, PARTS>::new();
+        payload.push(first.payload);
+        for Arrived { packet: next, .. } in &requests[1..requests.len().min(PARTS)] {
+            let Some(longer) = self.responder.join(next) else { break };
+            piece = longer;
+            payload.push(next.payload);
+            self.fresh.packets = self.fresh.packets.saturating_add(1);
         }
+        let (payload, count) = (payload.all(), payload.all().len());
+        // Without an answer it is as if the packets had not come.
+        let Some(executed) = self.carry_out(endpoint, &piece, payload) else { return (false, count) };
+        self.responder.executed(executed);
+        self.fresh.is_message = executed == Executed::Done && takes_request(&piece);
+        self.has_heard |= matches!(executed, Executed::Done | Executed::Original(_)) && !piece.again;
+        (matches!(executed, Executed::Refused(_)) && !piece.again, count)
     }
 
     /// Whether all that came since the last call is one packet, with which the program has a message.
@@ -109,11 +119,12 @@ impl Receiver {
         std::mem::take(&mut self.has_heard)
     }
 
-    fn carry_out(&mut self, endpoint: &Endpoint, piece: &Piece, payload: &[u8]) -> Option<Executed> {
+    fn carry_out(&mut self, endpoint: &Endpoint, piece: &Piece, payload: &[&[u8]]) -> Option<Executed> {
+        let length = payload.iter().map(|part| part.len()).sum();
         let memory = piece.memory.map(|memory| memory.rkey);
         let request = AtTarget {
             endpoint,
-            incoming: incoming(&self.peer, piece, payload.len()),
+            incoming: incoming(&self.peer, piece, length),
             is_from_afar: true,
             rkey: memory.or(piece.atomic.map(|atomic| atomic.rkey)).unwrap_or(0),
             srq_num: 0,
@@ -188,10 +199,10 @@ fn incoming(peer: &Peer, piece: &Piece, bytes: usize) -> Incoming {
     }
 }
 
-/// The bytes of a packet.
+/// The bytes of a packet, or of some that were joined.
 struct Bytes<'a> {
     piece: &'a Piece,
-    payload: &'a [u8],
+    payload: &'a [&'a [u8]],
     /// They are where they belong, and others of the message are still to come.
     is_unfinished: Cell<bool>,
     /// What an atomic operation found.
@@ -204,12 +215,13 @@ impl MoveBytes for Bytes<'_> {
         match payload {
             Payload::Receive(receive) => {
                 let offset = self.piece.offset as usize;
-                bytes::put_part(endpoint, target.receive_pd, &receive.sges, offset, self.payload)?;
+                bytes::put_parts(endpoint, target.receive_pd, &receive.sges, offset, self.payload)?;
             }
             Payload::Remote(RemoteAccess::Write) => {
                 if let (Some(used), Some(memory)) = (used, self.piece.memory) {
                     let to = memory.va.wrapping_add(u64::from(self.piece.offset));
-                    bytes::put(endpoint, &used.entry, to, self.payload).map_err(|_| MoveError::Target)?;
+                    let payload = self.payload.iter().copied();
+                    bytes::put(endpoint, &used.entry, to, payload).map_err(|_| MoveError::Target)?;
                 }
             }
             Payload::Remote(RemoteAccess::Atomic) => {

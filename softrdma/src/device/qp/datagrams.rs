@@ -165,7 +165,7 @@ impl MoveBytes for Bytes<'_> {
     fn move_to(&self, place: &Place<'_>, payload: &Payload) -> Result<(), MoveError> {
         match payload {
             Payload::Receive(receive) => {
-                bytes::put_part(place.endpoint, place.target.receive_pd, &receive.sges, 0, self.0)
+                bytes::put_parts(place.endpoint, place.target.receive_pd, &receive.sges, 0, &[self.0])
             }
             Payload::Remote(_) => Ok(()),
         }

@@ -24,7 +24,7 @@ pub struct Piece {
     pub begins: bool,
     /// Whether it ends it.
     pub ends: bool,
-    /// Where the packet's payload goes in the message.
+    /// Where the payload goes in the message.
     pub offset: u32,
     /// Writes and reads: the memory that the whole message is about.
     pub memory: Option<Reth>,

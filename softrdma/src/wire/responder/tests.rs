@@ -76,3 +76,35 @@ fn no_acknowledgement_is_alone_beside_a_notification_of_congestion() {
     assert_eq!(responder.next_response(0).unwrap().head.bth.opcode, Opcode::CONGESTION_NOTIFICATION);
     assert!(responder.has_lone_acknowledgement());
 }
+
+#[test]
+fn packets_that_are_joined_are_answered_as_one() {
+    let data = [0; 256];
+    let packets = [Position::First, Position::Middle, Position::Last].into_iter().zip(0..);
+    let packets: Vec<_> = packets.map(|(at, n)| send(Psn::new(0xff_ffff) + n, at, &data)).collect();
+    for (asks, executed, syndrome, answered) in [
+        ([false, true, false], Executed::Done, syndrome::ACKNOWLEDGED, Some(1)),
+        ([false, false, true], Executed::Done, syndrome::ACKNOWLEDGED, Some(1)),
+        ([false; 3], Executed::Done, 0, None),
+        ([true; 3], Executed::NotReady(5), syndrome::NOT_READY | 5, Some(0xff_ffff)),
+        ([true; 3], Executed::Refused(Syndrome::Access), syndrome::ACCESS, Some(0xff_ffff)),
+    ] {
+        let mut responder = responder(Mtu::LEAST);
+        let mut packets = packets.clone();
+        packets.iter_mut().zip(asks).for_each(|(packet, asks)| packet.bth.ack_req = asks);
+        assert!(matches!(responder.take(&packets[0]), Step::Execute(_)));
+        // Neither what is behind a gap, nor what comes twice.
+        assert_eq!(responder.join(&packets[2]), None);
+        assert_eq!(responder.join(&packets[0]), None);
+        let joined = responder.join(&packets[1]).unwrap();
+        assert_eq!((joined.begins, joined.ends, joined.offset), (true, false, 0));
+        assert!(responder.join(&packets[2]).unwrap().ends);
+        // Nor the next message.
+        assert_eq!(responder.join(&send(Psn::new(2), Position::Only, &data)), None);
+        responder.executed(executed);
+        let answer = responder.next_response(0).map(|answer| answer.head);
+        assert_eq!(answer.map(|head| head.bth.psn), answered.map(Psn::new));
+        assert_eq!(answer.map_or(0, |head| head.headers.aeth.unwrap().syndrome), syndrome);
+        assert_eq!(responder.msn, u32::from(executed == Executed::Done));
+    }
+}

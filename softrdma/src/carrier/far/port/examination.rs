@@ -82,9 +82,11 @@ fn send_to_itself(options: Options) -> Result<Option<Cut>, PortError> {
     let sent = outbox.send(&sender, &flow, &trains, |nth, _| seal(nth)).packets;
     let (mut whole, mut other) = (0, 0);
     while whole + other < sent && poll(receiver.raw(), PATIENCE)? {
-        let received = inbox.receive(&receiver, |_, bytes| {
-            let expected = packets.get(whole).is_some_and(|packet| packet[..length(whole)] == *bytes);
-            *if expected { &mut whole } else { &mut other } += 1;
+        let received = inbox.receive(&receiver, |_, all| {
+            for bytes in all {
+                let expected = packets.get(whole).is_some_and(|packet| packet[..length(whole)] == **bytes);
+                *if expected { &mut whole } else { &mut other } += 1;
+            }
         });
         if received.is_ok_and(|received| received.packets == 0) {
             other += 1;

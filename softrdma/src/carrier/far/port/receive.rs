@@ -8,6 +8,7 @@ use ironverbs_os::growth::{try_box, try_room};
 use crate::error::Error;
 use crate::wire::opcode::Opcode;
 
+use super::super::batch::Batch;
 use super::control::Control;
 use super::flow::{Flow, NAME, name};
 use super::groups::GROUPS;
@@ -21,6 +22,9 @@ use super::socket::Socket;
 const MESSAGES: usize = 8;
 /// Bytes of the longest.
 const LONGEST: usize = 1 << 16;
+
+/// Packets that are told together.
+pub const TOGETHER: usize = 16;
 
 /// What became of one call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -78,7 +82,8 @@ impl Inbox {
         })?)
     }
 
-    /// Tells the packets that have come for the socket's place, each with its flow; waits for none. What the
+    /// Tells the packets that have come for the socket's place, with the flow of each; waits for none. Those
+    /// that the kernel put together are told together, at most [`TOGETHER`]. What the
     /// kernel put together with them although it is for another place is passed on there. Packets to a group
     /// are for the socket of [`groups`](super::groups), and it has no others.
     ///
@@ -86,7 +91,11 @@ impl Inbox {
     ///
     /// # Errors
     /// The `errno` value of `recvmmsg`, but that nothing is there.
-    pub fn receive(&mut self, socket: &Socket, mut tell: impl FnMut(&Flow, &[u8])) -> Result<Received, i32> {
+    pub fn receive(
+        &mut self,
+        socket: &Socket,
+        mut tell: impl FnMut(&Flow, &[&[u8]]),
+    ) -> Result<Received, i32> {
         let mut received = Received::default();
         let count = match self.fetch(socket) {
             Ok(count) => count,
@@ -110,10 +119,15 @@ impl Inbox {
                 received.lost += 1;
                 continue;
             }
+            let mut together = Batch::<_, TOGETHER>::new();
             for packet in in_order(bytes, segment) {
+                if together.all().len() == TOGETHER {
+                    tell(&flow, together.all());
+                    together.truncate(0);
+                }
                 if is_for_groups {
                     received.packets += 1;
-                    tell(&flow, packet);
+                    together.push(packet);
                     continue;
                 }
                 if place_of(packet) != socket.place() {
@@ -122,8 +136,12 @@ impl Inbox {
                     continue;
                 }
                 match pass::opened(&flow, packet) {
-                    Passed::No => tell(&flow, packet),
-                    Passed::From(flow, packet) if place_of(packet) == socket.place() => tell(&flow, packet),
+                    Passed::No => together.push(packet),
+                    Passed::From(from, packet) if place_of(packet) == socket.place() => {
+                        tell(&flow, together.all());
+                        together.truncate(0);
+                        tell(&from, &[packet]);
+                    }
                     Passed::From(..) => {
                         received.lost += 1;
                         continue;
@@ -131,6 +149,7 @@ impl Inbox {
                 }
                 received.packets += 1;
             }
+            tell(&flow, together.all());
         }
         Ok(received)
     }

@@ -24,7 +24,7 @@ mod transfer;
 
 pub(crate) use gather::{Gathered, gather_many, gather_pieces, gather_word, gather_words, source};
 pub(crate) use known_key::KnownKey;
-pub(crate) use part::{is_better_together, put, put_part, read_remote, take_part, take_parts};
+pub(crate) use part::{PARTS, is_better_together, put, put_parts, read_remote, take_part, take_parts};
 pub(crate) use pin::{Use, look_again, lookup, pin};
 pub use place::place;
 pub(crate) use place::{fetch_many, place_again, place_many, place_pieces, put_words};

@@ -16,6 +16,10 @@ use crate::queues::completion::MAX_STAGED;
 /// without the kernel. It copies more, and what a peer names, and answers a bad address with an error.
 const FEW: usize = MAX_STAGED;
 
+/// Parts of a message that are put where they belong at once, at most: as many packets as the kernel puts
+/// together in one datagram of 64 KiB.
+pub(crate) const PARTS: usize = 16;
+
 /// Copies so many bytes of what a request sends, from this one on, to `room`. Keys were looked at when it
 /// started.
 ///
@@ -89,29 +93,41 @@ pub(crate) unsafe fn take_parts(
     done.map_err(|_| MoveError::Sender)
 }
 
-/// Copies bytes to where the byte with this number of a message goes in pieces of own memory, all of this
-/// protection domain.
+/// Copies bytes that stand in at most [`PARTS`] parts to where the byte with this number of a message goes in
+/// pieces of own memory, all of this protection domain.
 ///
 /// # Errors
 /// [`MoveError::Target`] where a key does not allow that, or the memory is not there.
-pub(crate) fn put_part(
+pub(crate) fn put_parts(
     endpoint: &Endpoint,
     pd: u32,
     sges: &[Sge],
     offset: usize,
-    bytes: &[u8],
+    parts: &[&[u8]],
 ) -> Result<(), MoveError> {
-    let done = each_part(sges, offset, bytes.len(), |sge, place| {
+    let length = parts.iter().map(|part| part.len()).sum();
+    let done = each_part(sges, offset, length, |sge, place| {
         let (entry, _in_use) = endpoint.keys.hold(sge.lkey).ok_or(MoveError::Target)?;
         check_local(Some(&entry.key), pd, sge.addr, sge.length, true).map_err(|_| MoveError::Target)?;
-        let part = &bytes[place..][..sge.length as usize];
-        if part.len() <= FEW {
-            write(endpoint, &entry, sge.addr, part)
+        let bytes = some_of(parts, place, sge.length as usize);
+        if sge.length as usize <= FEW {
+            write_each(endpoint, &entry, sge.addr, bytes)
         } else {
-            put(endpoint, &entry, sge.addr, part)
+            put(endpoint, &entry, sge.addr, bytes)
         }
     });
     done.map_err(|_| MoveError::Target)
+}
+
+/// The bytes of `parts` from this one on, so many, in parts.
+fn some_of<'a>(parts: &'a [&'a [u8]], from: usize, length: usize) -> impl Iterator<Item = &'a [u8]> {
+    let (mut skip, mut left) = (from, length);
+    parts.iter().filter_map(move |all| {
+        let (_, part) = all.split_at(skip.min(all.len()));
+        let (part, _) = part.split_at(left.min(part.len()));
+        (skip, left) = (skip.saturating_sub(all.len()), left - part.len());
+        (!part.is_empty()).then_some(part)
+    })
 }
 
 /// Copies memory that a peer reads by this key to `room`.
@@ -132,17 +148,42 @@ pub(crate) fn read_remote(
     read(endpoint, &entry, addr, room, 0).map_err(|_| MoveError::Target)
 }
 
-/// Writes bytes of a packet to memory of a region of this process's own, as the device; the region is in use by
-/// the caller, covers them and may be written.
+/// Writes the bytes of at most [`PARTS`] packets to memory of a region of this process's own, as the device;
+/// the region is in use by the caller, covers them and may be written.
 ///
 /// # Errors
 /// The memory is not there.
-pub(crate) fn put(endpoint: &Endpoint, entry: &Entry, addr: u64, bytes: &[u8]) -> Result<(), MoveError> {
+pub(crate) fn put<'a>(
+    endpoint: &Endpoint,
+    entry: &Entry,
+    addr: u64,
+    parts: impl Iterator<Item = &'a [u8]>,
+) -> Result<(), MoveError> {
     if !kernel_copies(endpoint) {
-        return write(endpoint, entry, addr, bytes);
+        return write_each(endpoint, entry, addr, parts);
     }
-    let here = Span { addr: bytes.as_ptr().expose_provenance() as u64, len: bytes.len() as u64 };
-    within(endpoint, Direction::Write, &[here], &[Span { addr: entry.translate(addr), len: here.len }])
+    let mut here = [Span { addr: 0, len: 0 }; PARTS];
+    let (mut count, mut len) = (0, 0);
+    for part in parts {
+        let place = here.get_mut(count).ok_or(MoveError::Target)?;
+        *place = Span { addr: part.as_ptr().expose_provenance() as u64, len: part.len() as u64 };
+        (count, len) = (count + 1, len + place.len);
+    }
+    within(endpoint, Direction::Write, &here[..count], &[Span { addr: entry.translate(addr), len }])
+}
+
+fn write_each<'a>(
+    endpoint: &Endpoint,
+    entry: &Entry,
+    addr: u64,
+    parts: impl Iterator<Item = &'a [u8]>,
+) -> Result<(), MoveError> {
+    let mut to = addr;
+    for part in parts {
+        write(endpoint, entry, to, part)?;
+        to = to.wrapping_add(part.len() as u64);
+    }
+    Ok(())
 }
 
 /// Whether the kernel copies within this process: some sandboxes forbid it.
@@ -197,6 +238,17 @@ fn read(endpoint: &Endpoint, entry: &Entry, addr: u64, room: &mut [u8], few: usi
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn some_of_several_parts_are_parts() {
+        let some =
+            |from, length| some_of(&[b"abc", b"", b"defg", b"h"], from, length).collect::<Vec<_>>().concat();
+        for from in 0..8 {
+            for length in 0..=8 - from {
+                assert_eq!(some(from, length), &b"abcdefgh"[from..][..length], "{from} {length}");
+            }
+        }
+    }
 
     #[test]
     fn parts_are_where_the_bytes_of_a_message_are() {
