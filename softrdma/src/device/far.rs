@@ -325,21 +325,24 @@ impl QueuePair {
             if opcode == WireOpcode::CONGESTION_NOTIFICATION {
                 receiver.responder.congested(self.device().now());
             }
-            admitted.push(*arrived);
+            admitted.push(arrived);
         }
         let mut held = Some(arrivals);
-        let is_answer = |arrived: &Arrived<'_>| arrived.packet.bth.opcode.operation().is_response();
+        let is_answer = |arrived: &&Arrived<'_>| arrived.packet.bth.opcode.operation().is_response();
         for run in admitted.all().chunk_by(|one, next| is_answer(one) == is_answer(next)) {
             if is_answer(&run[0]) {
                 held = None;
                 self.take_answers(run);
-            } else if let Some(receiver) = held.get_or_insert_with(|| self.arrivals.lock()).as_mut() {
+            } else if let Some(receiver) = held.get_or_insert_with(|| self.arrivals.lock()).as_mut()
+                // Since the answers before it may have been connected to another.
+                && receiver.peer.sent(run[0].flow)
+            {
                 self.take_requests(receiver, run);
             }
         }
     }
 
-    fn take_requests(&self, receiver: &mut Receiver, mut requests: &[Arrived<'_>]) {
+    fn take_requests(&self, receiver: &mut Receiver, mut requests: &[&Arrived<'_>]) {
         while !requests.is_empty() && matches!(self.state(), QpState::Rtr | QpState::Rts | QpState::Sqd) {
             let (is_broken, count) = receiver.take(&self.device().endpoint, requests);
             requests = &requests[count..];
@@ -351,7 +354,7 @@ impl QueuePair {
     }
 
     /// What answers end has ended before what comes behind them.
-    fn take_answers(&self, answers: &[Arrived<'_>]) {
+    fn take_answers(&self, answers: &[&Arrived<'_>]) {
         // The program keeps it: as if the answers had been lost on the way.
         let Some(mut side) = self.send_side_soon() else { return };
         let Some(mut far) = side.far.take() else { return };
@@ -388,6 +391,7 @@ impl QueuePair {
                 }
             }
             Taken::Atomic { ticket, original } => {
+                self.place(side, far, read);
                 if let Some(Data::Sges(sges)) = side.ring.nth(far.place(ticket)).map(|wr| wr.data)
                     && bytes::answer(&self.device().endpoint, sges, original).is_err()
                 {

@@ -218,14 +218,17 @@ impl Responder {
 
     /// Joins the packet that comes next to the piece that [`Responder::take`] gave, or this did, where both are
     /// of the same send or write: they are carried out by one look at queues and keys then, and answered as one
-    /// packet is. The longer piece; `None` where the packet is to be taken by itself.
+    /// packet is. The longer piece; `None` where the packet is to be taken by itself, as that is with the
+    /// immediate data of a write.
     // rule: wire-sequence
     pub fn join(&mut self, packet: &Packet<'_>) -> Option<Piece> {
         let Pending { bth, piece, after } = self.pending?;
         let follows = packet.bth.psn == bth.psn.next()
             && packet.bth.opcode.transport() == self.connection.transport
             && !piece.ends;
-        if !follows || !matches!(piece.operation, Operation::Send | Operation::Write) {
+        // Where it finds no receive request, it alone is to be sent again.
+        let is_write_with_imm = piece.operation == Operation::Write && packet.headers.imm.is_some();
+        if !follows || is_write_with_imm {
             return None;
         }
         let (next, after) = after.follow(packet, self.connection.mtu)?;

@@ -139,6 +139,7 @@ impl MoveBytes for Bytes<'_> {
     fn move_to(&self, place: &Place<'_>, payload: &Payload) -> Result<(), MoveError> {
         let Payload::Receive(receive) = payload else { return Ok(()) };
         let (endpoint, pd, sges) = (place.endpoint, place.target.receive_pd, &receive.sges);
-        bytes::put_parts(endpoint, pd, sges, 0, &[&self.header, self.payload])
+        bytes::put_parts(endpoint, pd, sges, 0, &[&self.header])?;
+        bytes::put_parts(endpoint, pd, sges, self.header.len(), &[self.payload])
     }
 }

@@ -83,7 +83,7 @@ impl Receiver {
 
     /// Takes the first of some requests from the peer with those that [join](Responder::join) it, and does what
     /// it asks for: whether the queue pair broke over it, and how many they were.
-    pub(crate) fn take(&mut self, endpoint: &Endpoint, requests: &[Arrived<'_>]) -> (bool, usize) {
+    pub(crate) fn take(&mut self, endpoint: &Endpoint, requests: &[&Arrived<'_>]) -> (bool, usize) {
         let Some(Arrived { packet: first, .. }) = requests.first() else { return (false, 0) };
         self.fresh.packets = self.fresh.packets.saturating_add(1);
         let mut piece = match self.responder.take(first) {
@@ -100,8 +100,8 @@ impl Receiver {
             self.fresh.packets = self.fresh.packets.saturating_add(1);
         }
         let (payload, count) = (payload.all(), payload.all().len());
-        // Without an answer it is as if the packets had not come.
-        let Some(executed) = self.carry_out(endpoint, &piece, payload) else { return (false, count) };
+        // Without an answer it is as if the first packet had not come, and those behind it are behind a gap.
+        let Some(executed) = self.carry_out(endpoint, &piece, payload) else { return (false, 1) };
         self.responder.executed(executed);
         self.fresh.is_message = executed == Executed::Done && takes_request(&piece);
         self.has_heard |= matches!(executed, Executed::Done | Executed::Original(_)) && !piece.again;

@@ -1,3 +1,4 @@
+use super::super::opcode::Extra;
 use super::*;
 
 fn responder(mtu: Mtu) -> Responder {
@@ -9,8 +10,7 @@ fn responder(mtu: Mtu) -> Responder {
 }
 
 fn send(psn: Psn, position: Position, payload: &[u8]) -> Packet<'_> {
-    let extra = super::super::opcode::Extra::Nothing;
-    let opcode = Opcode::new(Transport::Rc, Operation::Send, position, extra).unwrap();
+    let opcode = Opcode::new(Transport::Rc, Operation::Send, position, Extra::Nothing).unwrap();
     Packet { bth: Bth::new(opcode, 1, psn), headers: Headers::NONE, payload }
 }
 
@@ -106,5 +106,29 @@ fn packets_that_are_joined_are_answered_as_one() {
         assert_eq!(answer.map(|head| head.bth.psn), answered.map(Psn::new));
         assert_eq!(answer.map_or(0, |head| head.headers.aeth.unwrap().syndrome), syndrome);
         assert_eq!(responder.msn, u32::from(executed == Executed::Done));
+    }
+}
+
+#[test]
+fn immediate_data_of_a_write_is_taken_by_itself() {
+    let data = [0; 256];
+    let mut responder = responder(Mtu::LEAST);
+    let write = |n, position, extra| {
+        let opcode = Opcode::new(Transport::Rc, Operation::Write, position, extra).unwrap();
+        let reth = (position == Position::First).then_some(Reth { va: 0, rkey: 1, length: 768 });
+        let imm = (extra == Extra::Immediate).then_some(7);
+        let headers = Headers { reth, imm, ..Headers::NONE };
+        Packet { bth: Bth::new(opcode, 1, Psn::new(0xff_ffff) + n), headers, payload: &data }
+    };
+    assert!(matches!(responder.take(&write(0, Position::First, Extra::Nothing)), Step::Execute(_)));
+    assert!(responder.join(&write(1, Position::Middle, Extra::Nothing)).is_some());
+    let last = write(2, Position::Last, Extra::Immediate);
+    assert_eq!(responder.join(&last), None);
+    responder.executed(Executed::Done);
+    for _ in 0..2 {
+        let step = responder.take(&last);
+        assert!(matches!(step, Step::Execute(Piece { offset: 512, ends: true, imm: Some(7), .. })));
+        responder.executed(Executed::NotReady(3));
+        assert_eq!(responder.next_response(0).unwrap().head.bth.psn, Psn::new(1));
     }
 }

@@ -5,6 +5,7 @@ use std::net::Ipv6Addr;
 
 use ironverbs_os::growth::{try_box, try_room};
 
+use crate::carrier::near::bytes::PARTS;
 use crate::error::Error;
 use crate::wire::opcode::Opcode;
 
@@ -23,8 +24,8 @@ const MESSAGES: usize = 8;
 /// Bytes of the longest.
 const LONGEST: usize = 1 << 16;
 
-/// Packets that are told together.
-pub const TOGETHER: usize = 16;
+/// Packets that are told together, at most.
+pub const TOGETHER: usize = PARTS;
 
 /// What became of one call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
