@@ -1,16 +1,6 @@
-//! Faults on request, for programs whose error paths are to be tried: requests that get no answer, come late,
-//! twice or end with a status, registrations that fail.
-//!
-//! `IRONVERBS_SOFT_FAULTS` says which ([`Spec::parse`]), and is read once, when a process opens the device for
-//! the first time. All that is left to chance follows from a seed: the n-th decision of a process is the same
-//! each time.
+//! The specification: which faults there are, and how the words are read that ask for them.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
-
-use ironverbs_os::environment::trusted;
-use ironverbs_os::growth::try_box;
-use once_cell::race::OnceBox;
 
 use crate::rules::verbs::{Opcode, Status};
 
@@ -20,27 +10,28 @@ const MOST_DELAY: Duration = Duration::from_secs(10);
 /// Which faults there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Spec {
-    seed: u64,
+    pub(super) seed: u64,
     /// Of a million tries, those that get no answer.
-    loss: u32,
+    pub(super) loss: u32,
     /// Of a million datagrams or packets, those that come twice.
-    duplicate: u32,
-    delay: Duration,
-    fail: Option<Failure>,
-    register: Option<u32>,
+    pub(super) duplicate: u32,
+    pub(super) delay: Duration,
+    pub(super) fail: Option<Failure>,
+    pub(super) register: Option<u32>,
+    pub(super) cm: Option<LostMessages>,
 }
 
 /// The request that ends with a status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Failure {
-    operation: Operation,
-    nth: u32,
-    status: Status,
+pub(super) struct Failure {
+    pub(super) operation: Operation,
+    pub(super) nth: u32,
+    pub(super) status: Status,
 }
 
 /// Operations by the words of a specification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Operation {
+pub(super) enum Operation {
     Any,
     Send,
     Write,
@@ -48,13 +39,42 @@ enum Operation {
     Atomic,
 }
 
-const WORDS: [&str; 6] = ["seed", "loss", "duplicate", "delay", "fail", "register"];
+/// Messages of rdma_cm that are lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LostMessages {
+    /// Those of this kind (`AttributeID` of the MAD); `None`: of any.
+    pub(super) kind: Option<u16>,
+    pub(super) which: Which,
+}
+
+/// Which of several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    /// The n-th, from 1.
+    Nth(u32),
+    /// So many of a million.
+    Share(u32),
+}
+
+const WORDS: [&str; 7] = ["seed", "loss", "duplicate", "delay", "fail", "register", "cm"];
 const OPERATIONS: [(&str, Operation); 5] = [
     ("any", Operation::Any),
     ("send", Operation::Send),
     ("write", Operation::Write),
     ("read", Operation::Read),
     ("atomic", Operation::Atomic),
+];
+const MESSAGES: [(&str, Option<u16>); 10] = [
+    ("any", None),
+    ("req", Some(0x10)),
+    ("mra", Some(0x11)),
+    ("rej", Some(0x12)),
+    ("rep", Some(0x13)),
+    ("rtu", Some(0x14)),
+    ("dreq", Some(0x15)),
+    ("drep", Some(0x16)),
+    ("sidr_req", Some(0x17)),
+    ("sidr_rep", Some(0x18)),
 ];
 const STATUSES: [(&str, Status); 16] = [
     ("loc_len_err", Status::LocLenErr),
@@ -76,7 +96,7 @@ const STATUSES: [(&str, Status); 16] = [
 ];
 
 impl Operation {
-    fn is(self, opcode: Opcode) -> bool {
+    pub(super) fn is(self, opcode: Opcode) -> bool {
         match self {
             Self::Any => true,
             Self::Send => matches!(opcode, Opcode::Send | Opcode::SendWithImm | Opcode::SendWithInv),
@@ -109,8 +129,9 @@ fn distance(one: &str, other: &str) -> usize {
 /// What an unknown word is answered by: a few words, once.
 #[allow(clippy::disallowed_methods)]
 fn unknown(what: &str, word: &str, known: &[&str]) -> String {
-    let nearest = known.iter().min_by_key(|one| distance(word, one)).filter(|one| distance(word, one) <= 3);
-    match nearest {
+    let nearest = known.iter().min_by_key(|one| distance(word, one));
+    // Nothing of a word is left where all letters are others.
+    match nearest.filter(|one| distance(word, one) < one.len().min(4)) {
         Some(meant) => format!("no {what} is called '{word}': is '{meant}' meant?"),
         None => format!("no {what} is called '{word}': they are {}", known.join(", ")),
     }
@@ -166,6 +187,7 @@ impl Spec {
     /// | `delay=TIME` | each request is carried out so much later |
     /// | `fail=OPERATION:N:STATUS` | the n-th request of an operation (or `any`) ends with this status |
     /// | `register=N` | the n-th registration of memory fails |
+    /// | `cm=MESSAGE:N`, `cm=MESSAGE:P%` | the n-th message of rdma_cm of a kind, or so many, are lost |
     ///
     /// # Errors
     /// What is wrong, and what may be meant.
@@ -185,124 +207,42 @@ impl Spec {
                 "duplicate" => spec.duplicate = share(word, value)?,
                 "delay" => spec.delay = time(word, value)?,
                 "register" => spec.register = Some(count(word, value)?),
-                _ => {
-                    let mut parts = value.split(':');
-                    let (Some(operation), Some(nth), Some(status), None) =
-                        (parts.next(), parts.next(), parts.next(), parts.next())
-                    else {
-                        return Err(format!(
-                            "fail={value}: OPERATION:N:STATUS is meant, as write:3:REM_ACCESS_ERR"
-                        ));
-                    };
-                    spec.fail = Some(Failure {
-                        operation: named("operation", operation, &OPERATIONS)?,
-                        nth: count("fail", nth)?,
-                        status: named("status", status, &STATUSES)?,
-                    });
-                }
+                "cm" => spec.cm = Some(LostMessages::parse(value)?),
+                _ => spec.fail = Some(Failure::parse(value)?),
             }
         }
         Ok(spec)
     }
 }
 
-/// What becomes of a try of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// It is carried out.
-    Carried,
-    /// It is, twice.
-    Twice,
-    /// It is not, and nobody answers.
-    Lost,
-    /// It ends with this status.
-    Fails(Status),
-}
-
-/// The faults of a process.
-#[derive(Debug)]
-pub(crate) struct Faults {
-    spec: Spec,
-    decisions: AtomicU64,
-    requests: AtomicU32,
-    registrations: AtomicU32,
-}
-
-// Without a lock, which a forked child would find taken for ever.
-static ACTIVE: OnceBox<Faults> = OnceBox::new();
-
-/// The process's faults; `None` before the device is opened, and where none are asked for.
-#[inline]
-pub(crate) fn active() -> Option<&'static Faults> {
-    ACTIVE.get()
-}
-
-/// Begins with the faults that the environment asks for, once. A mistake is said on standard error.
-pub(crate) fn begin() {
-    static IS_SAID: AtomicBool = AtomicBool::new(false);
-    if active().is_some() {
-        return;
-    }
-    let Some(text) = trusted("IRONVERBS_SOFT_FAULTS").filter(|text| !text.is_empty()) else { return };
-    let parsed = Spec::parse(&text.to_string_lossy());
-    match parsed.and_then(|spec| try_box(Faults::new(spec)).map_err(|_| "no memory".to_string())) {
-        // Another thread may have been first, with the same faults.
-        Ok(faults) => drop(ACTIVE.set(faults)),
-        Err(_) if IS_SAID.swap(true, Ordering::Relaxed) => {}
-        Err(why) => eprintln!("ironverbs: no faults: {why}"),
+impl Failure {
+    fn parse(value: &str) -> Result<Self, String> {
+        let mut parts = value.split(':');
+        let (Some(operation), Some(nth), Some(status), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(format!("fail={value}: OPERATION:N:STATUS is meant, as write:3:REM_ACCESS_ERR"));
+        };
+        Ok(Self {
+            operation: named("operation", operation, &OPERATIONS)?,
+            nth: count("fail", nth)?,
+            status: named("status", status, &STATUSES)?,
+        })
     }
 }
 
-impl Faults {
-    fn new(spec: Spec) -> Self {
-        let (decisions, requests, registrations) = (0.into(), 0.into(), 0.into());
-        Self { spec, decisions, requests, registrations }
-    }
-
-    /// Whether what has this share of a million happens now: splitmix64 of the seed and the decision's number.
-    fn happens(&self, share: u32) -> bool {
-        if share == 0 {
-            return false;
-        }
-        let nth = self.decisions.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        let mut state = self.spec.seed.wrapping_add(nth.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        state = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        state = (state ^ state >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (state ^ state >> 31) % 1_000_000 < u64::from(share)
-    }
-
-    /// What becomes of a request. `is_first`: it was not tried before.
-    pub(crate) fn request(&self, opcode: Opcode, is_datagram: bool, is_first: bool) -> Fate {
-        if let Some(fail) = self.spec.fail.filter(|fail| is_first && fail.operation.is(opcode))
-            && self.requests.fetch_add(1, Ordering::Relaxed) + 1 == fail.nth
-        {
-            return Fate::Fails(fail.status);
-        }
-        if matches!(opcode, Opcode::LocalInv | Opcode::BindMw) {
-            // Nobody else takes part.
-            return Fate::Carried;
-        }
-        if !self.spec.delay.is_zero() {
-            std::thread::sleep(self.spec.delay);
-        }
-        if self.happens(self.spec.loss) {
-            Fate::Lost
-        } else if is_datagram && self.happens(self.spec.duplicate) {
-            Fate::Twice
+impl LostMessages {
+    fn parse(value: &str) -> Result<Self, String> {
+        let Some((kind, which)) = value.split_once(':') else {
+            return Err(format!("cm={value}: MESSAGE:N or MESSAGE:P% is meant, as rtu:1 or any:5%"));
+        };
+        let kind = named("message", kind, &MESSAGES)?;
+        let which = if which.ends_with('%') {
+            Which::Share(share("cm", which)?)
         } else {
-            Fate::Carried
-        }
-    }
-
-    /// How often a packet of another host has come.
-    pub(crate) fn packet(&self) -> usize {
-        if self.happens(self.spec.loss) { 0 } else { 1 + usize::from(self.happens(self.spec.duplicate)) }
-    }
-
-    /// Whether a registration of memory fails.
-    pub(crate) fn registration(&self) -> bool {
-        let nth = self.spec.register;
-        nth.is_some_and(|nth| self.registrations.fetch_add(1, Ordering::Relaxed) + 1 == nth)
+            Which::Nth(count("cm", which)?)
+        };
+        Ok(Self { kind, which })
     }
 }
 
@@ -313,7 +253,7 @@ mod tests {
     #[test]
     fn a_specification_is_read_strictly() {
         let spec = Spec::parse(
-            "seed=7, loss=2.5%,duplicate=1,delay=200us,fail=write:3:IBV_WC_REM_ACCESS_ERR,register=2",
+            "seed=7, loss=2.5%,duplicate=1,delay=200us,fail=write:3:IBV_WC_REM_ACCESS_ERR,register=2,cm=RTU:1",
         );
         let fail = Failure { operation: Operation::Write, nth: 3, status: Status::RemAccessErr };
         assert_eq!(
@@ -324,7 +264,8 @@ mod tests {
                 duplicate: 10_000,
                 delay: Duration::from_micros(200),
                 fail: Some(fail),
-                register: Some(2)
+                register: Some(2),
+                cm: Some(LostMessages { kind: Some(0x14), which: Which::Nth(1) }),
             }
         );
         let wrong = |text: &str, part: &str| {
@@ -338,6 +279,10 @@ mod tests {
         wrong("", "they are");
         wrong("loss=1%,loss=2%", "twice");
         wrong("fail=write:3", "OPERATION:N:STATUS");
+        wrong("cm=3", "MESSAGE:N");
+        wrong("cm=reqq:3", "'req'");
+        let any = LostMessages { kind: None, which: Which::Share(500_000) };
+        assert_eq!(Spec::parse("cm=any:50%").unwrap().cm, Some(any));
         for text in [
             "loss=101%",
             "loss=-1",
@@ -348,34 +293,10 @@ mod tests {
             "register=0",
             "seed=x",
             "loss",
+            "cm=req:0",
+            "cm=req:101%",
         ] {
             assert!(Spec::parse(text).is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn chance_follows_from_the_seed() {
-        let fates = |seed: u64| {
-            let faults = Faults::new(Spec { seed, loss: 300_000, duplicate: 300_000, ..Spec::default() });
-            (0..1000).map(|_| faults.request(Opcode::Send, true, true)).collect::<Vec<_>>()
-        };
-        assert_eq!(fates(1), fates(1));
-        assert_ne!(fates(1), fates(2));
-        let lost = fates(1).iter().filter(|fate| **fate == Fate::Lost).count();
-        let twice = fates(1).iter().filter(|fate| **fate == Fate::Twice).count();
-        assert!((200..400).contains(&lost) && (130..290).contains(&twice), "{lost} {twice}");
-    }
-
-    #[test]
-    fn the_nth_request_fails_once() {
-        let fail = Some(Failure { operation: Operation::Read, nth: 2, status: Status::RemOpErr });
-        let faults = Faults::new(Spec { fail, register: Some(2), ..Spec::default() });
-        let fate = |opcode, is_first| faults.request(opcode, false, is_first);
-        assert_eq!(fate(Opcode::RdmaRead, true), Fate::Carried);
-        assert_eq!(fate(Opcode::RdmaWrite, true), Fate::Carried);
-        assert_eq!(fate(Opcode::RdmaRead, false), Fate::Carried);
-        assert_eq!(fate(Opcode::RdmaRead, true), Fate::Fails(Status::RemOpErr));
-        assert_eq!(fate(Opcode::RdmaRead, true), Fate::Carried);
-        assert_eq!([(); 3].map(|()| faults.registration()), [false, true, false]);
     }
 }

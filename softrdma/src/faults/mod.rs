@@ -1,0 +1,190 @@
+//! Faults on request, for programs whose error paths are to be tried: requests that get no answer, come late,
+//! twice or end with a status, registrations that fail, messages of rdma_cm that are lost.
+//!
+//! `IRONVERBS_SOFT_FAULTS` says which ([`Spec::parse`]), and is read once, when a process opens the device for
+//! the first time. All that is left to chance follows from a seed: the n-th decision of a process is the same
+//! each time.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `spec` | how they are asked for |
+//! | this | what becomes of a request, a packet, a registration, a message |
+
+mod spec;
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use ironverbs_os::environment::trusted;
+use ironverbs_os::growth::try_box;
+use once_cell::race::OnceBox;
+
+use crate::rules::verbs::{Opcode, Status};
+pub use spec::Spec;
+use spec::Which;
+
+/// What becomes of a try of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It is carried out.
+    Carried,
+    /// It is, twice.
+    Twice,
+    /// It is not, and nobody answers.
+    Lost,
+    /// It ends with this status.
+    Fails(Status),
+}
+
+/// The faults of a process.
+#[derive(Debug)]
+pub struct Faults {
+    spec: Spec,
+    decisions: AtomicU64,
+    requests: AtomicU32,
+    registrations: AtomicU32,
+    messages: AtomicU32,
+}
+
+// Without a lock, which a forked child would find taken for ever.
+static ACTIVE: OnceBox<Faults> = OnceBox::new();
+
+/// The process's faults; `None` before the device is opened, and where none are asked for.
+#[inline]
+pub fn active() -> Option<&'static Faults> {
+    ACTIVE.get()
+}
+
+/// Begins with the faults that the environment asks for, once. A mistake is said on standard error.
+pub(crate) fn begin() {
+    static IS_SAID: AtomicBool = AtomicBool::new(false);
+    if let Err(why) = try_begin()
+        && !IS_SAID.swap(true, Ordering::Relaxed)
+    {
+        eprintln!("ironverbs: no faults: {why}");
+    }
+}
+
+/// The same for a library beside the one that opens the device, which has faults of its own and counts for
+/// itself.
+///
+/// # Errors
+/// What is wrong with the environment's words: there are no faults then.
+pub fn try_begin() -> Result<(), String> {
+    if active().is_some() {
+        return Ok(());
+    }
+    let Some(text) = trusted("IRONVERBS_SOFT_FAULTS").filter(|text| !text.is_empty()) else { return Ok(()) };
+    let spec = Spec::parse(&text.to_string_lossy())?;
+    let faults = try_box(Faults::new(spec)).map_err(|_| "no memory".to_string())?;
+    // Another thread may have been first, with the same faults.
+    drop(ACTIVE.set(faults));
+    Ok(())
+}
+
+impl Faults {
+    fn new(spec: Spec) -> Self {
+        Self { spec, decisions: 0.into(), requests: 0.into(), registrations: 0.into(), messages: 0.into() }
+    }
+
+    /// Whether what has this share of a million happens now: splitmix64 of the seed and the decision's number.
+    fn happens(&self, share: u32) -> bool {
+        if share == 0 {
+            return false;
+        }
+        let nth = self.decisions.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let mut state = self.spec.seed.wrapping_add(nth.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        state = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        state = (state ^ state >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (state ^ state >> 31) % 1_000_000 < u64::from(share)
+    }
+
+    /// What becomes of a request. `is_first`: it was not tried before.
+    pub(crate) fn request(&self, opcode: Opcode, is_datagram: bool, is_first: bool) -> Fate {
+        if let Some(fail) = self.spec.fail.filter(|fail| is_first && fail.operation.is(opcode))
+            && self.requests.fetch_add(1, Ordering::Relaxed) + 1 == fail.nth
+        {
+            return Fate::Fails(fail.status);
+        }
+        if matches!(opcode, Opcode::LocalInv | Opcode::BindMw) {
+            // Nobody else takes part.
+            return Fate::Carried;
+        }
+        if !self.spec.delay.is_zero() {
+            std::thread::sleep(self.spec.delay);
+        }
+        if self.happens(self.spec.loss) {
+            Fate::Lost
+        } else if is_datagram && self.happens(self.spec.duplicate) {
+            Fate::Twice
+        } else {
+            Fate::Carried
+        }
+    }
+
+    /// How often a packet of another host has come.
+    pub(crate) fn packet(&self) -> usize {
+        if self.happens(self.spec.loss) { 0 } else { 1 + usize::from(self.happens(self.spec.duplicate)) }
+    }
+
+    /// Whether a registration of memory fails.
+    pub(crate) fn registration(&self) -> bool {
+        let nth = self.spec.register;
+        nth.is_some_and(|nth| self.registrations.fetch_add(1, Ordering::Relaxed) + 1 == nth)
+    }
+
+    /// Whether a message of rdma_cm that is about to leave is lost: a MAD of this kind (`AttributeID`).
+    pub fn loses_message(&self, kind: u16) -> bool {
+        let Some(lost) = self.spec.cm.filter(|lost| lost.kind.is_none_or(|meant| meant == kind)) else {
+            return false;
+        };
+        match lost.which {
+            Which::Nth(nth) => self.messages.fetch_add(1, Ordering::Relaxed).wrapping_add(1) == nth,
+            Which::Share(share) => self.happens(share),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::spec::{Failure, LostMessages, Operation};
+    use super::*;
+
+    #[test]
+    fn chance_follows_from_the_seed() {
+        let fates = |seed: u64| {
+            let faults = Faults::new(Spec { seed, loss: 300_000, duplicate: 300_000, ..Spec::default() });
+            (0..1000).map(|_| faults.request(Opcode::Send, true, true)).collect::<Vec<_>>()
+        };
+        assert_eq!(fates(1), fates(1));
+        assert_ne!(fates(1), fates(2));
+        let lost = fates(1).iter().filter(|fate| **fate == Fate::Lost).count();
+        let twice = fates(1).iter().filter(|fate| **fate == Fate::Twice).count();
+        assert!((200..400).contains(&lost) && (130..290).contains(&twice), "{lost} {twice}");
+    }
+
+    #[test]
+    fn the_nth_request_fails_once() {
+        let fail = Some(Failure { operation: Operation::Read, nth: 2, status: Status::RemOpErr });
+        let faults = Faults::new(Spec { fail, register: Some(2), ..Spec::default() });
+        let fate = |opcode, is_first| faults.request(opcode, false, is_first);
+        assert_eq!(fate(Opcode::RdmaRead, true), Fate::Carried);
+        assert_eq!(fate(Opcode::RdmaWrite, true), Fate::Carried);
+        assert_eq!(fate(Opcode::RdmaRead, false), Fate::Carried);
+        assert_eq!(fate(Opcode::RdmaRead, true), Fate::Fails(Status::RemOpErr));
+        assert_eq!(fate(Opcode::RdmaRead, true), Fate::Carried);
+        assert_eq!([(); 3].map(|()| faults.registration()), [false, true, false]);
+    }
+
+    #[test]
+    fn messages_are_lost_by_kind_and_number() {
+        let lost = |kind, which| {
+            let cm = Some(LostMessages { kind, which });
+            let faults = Faults::new(Spec { cm, ..Spec::default() });
+            [0x10, 0x14, 0x10, 0x14].map(|kind| faults.loses_message(kind))
+        };
+        assert_eq!(lost(Some(0x14), Which::Nth(2)), [false, false, false, true]);
+        assert_eq!(lost(None, Which::Nth(2)), [false, true, false, false]);
+        assert_eq!(lost(Some(0x10), Which::Share(1_000_000)), [true, false, true, false]);
+        assert!(!Faults::new(Spec::default()).loses_message(0x10));
+    }
+}
