@@ -12,7 +12,7 @@ use ironverbs_cm::address::Address;
 use ironverbs_cm::network::{Exchanges, Output, Peer};
 use ironverbs_cm::world::Message;
 use nix::unistd::{read, write};
-use softrdma::device::{Between, MAD_BYTES, Management};
+use softrdma::device::{Between, MAD_BYTES, Management, is_link_down};
 
 use crate::mail::{Letter, Mailbox};
 use crate::net::is_lost;
@@ -186,6 +186,9 @@ impl Network {
         let mut all = Vec::new();
         let more = takes_from_port
             && self.management.receive(|between, mad| {
+                if is_link_down() {
+                    return;
+                }
                 let Between { source, destination, interface } = *between;
                 let interface = if source.is_unicast_link_local() { interface } else { 0 };
                 let peer = Peer { address: source.octets(), own: destination.octets(), interface };

@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::far::way;
+use super::link::is_link_down;
 use super::qp_attributes::Path;
 use super::send::SendSide;
 use super::{Device, QueuePair};
@@ -152,7 +153,7 @@ impl QueuePair {
         let (request, order) = (wr.posted(), self.completion_order(&wr));
         let outcome = match failure {
             Some(status) => Outcome::Local(status),
-            None if wr.route().is_some_and(Route::is_to_group) => {
+            None if wr.route().is_some_and(Route::is_to_group) && !is_link_down() => {
                 // Members on this host have theirs through shared memory.
                 let (endpoint, from) = (&self.device().endpoint, &side.initiator);
                 let out = Outgoing { endpoint, from, wr: &wr, request: &request, order: &order };

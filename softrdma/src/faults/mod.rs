@@ -1,5 +1,6 @@
 //! Faults on request, for programs whose error paths are to be tried: requests that get no answer, come late,
-//! twice or end with a status, registrations that fail, messages of rdma_cm that are lost.
+//! twice or end with a status, registrations that fail, messages of rdma_cm that are lost, a link that goes
+//! down.
 //!
 //! `IRONVERBS_SOFT_FAULTS` says which ([`Spec::parse`]), and is read once, when a process opens the device for
 //! the first time. All that is left to chance follows from a seed: the n-th decision of a process is the same
@@ -8,11 +9,14 @@
 //! | file | subject |
 //! |---|---|
 //! | `spec` | how they are asked for |
+//! | `link` | when the link goes down and comes back |
 //! | this | what becomes of a request, a packet, a registration, a message |
 
+mod link;
 mod spec;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use ironverbs_os::environment::trusted;
 use ironverbs_os::growth::try_box;
@@ -21,6 +25,8 @@ use once_cell::race::OnceBox;
 use crate::rules::verbs::{Opcode, Status};
 pub use spec::Spec;
 use spec::Which;
+
+const NOT_YET: u64 = u64::MAX;
 
 /// What becomes of a try of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +45,9 @@ pub(crate) enum Fate {
 #[derive(Debug)]
 pub struct Faults {
     spec: Spec,
+    made: Instant,
+    /// When the link's time began, in nanoseconds since then; [`NOT_YET`].
+    link_began: AtomicU64,
     decisions: AtomicU64,
     requests: AtomicU32,
     registrations: AtomicU32,
@@ -57,7 +66,7 @@ pub fn active() -> Option<&'static Faults> {
 /// Begins with the faults that the environment asks for, once. A mistake is said on standard error.
 pub(crate) fn begin() {
     static IS_SAID: AtomicBool = AtomicBool::new(false);
-    if let Err(why) = try_begin()
+    if let Err(why) = read()
         && !IS_SAID.swap(true, Ordering::Relaxed)
     {
         eprintln!("ironverbs: no faults: {why}");
@@ -70,6 +79,14 @@ pub(crate) fn begin() {
 /// # Errors
 /// What is wrong with the environment's words: there are no faults then.
 pub fn try_begin() -> Result<(), String> {
+    read()?;
+    if let Some(faults) = active() {
+        faults.begin_link();
+    }
+    Ok(())
+}
+
+fn read() -> Result<(), String> {
     if active().is_some() {
         return Ok(());
     }
@@ -83,7 +100,15 @@ pub fn try_begin() -> Result<(), String> {
 
 impl Faults {
     fn new(spec: Spec) -> Self {
-        Self { spec, decisions: 0.into(), requests: 0.into(), registrations: 0.into(), messages: 0.into() }
+        Self {
+            spec,
+            made: Instant::now(),
+            link_began: NOT_YET.into(),
+            decisions: 0.into(),
+            requests: 0.into(),
+            registrations: 0.into(),
+            messages: 0.into(),
+        }
     }
 
     /// Whether what has this share of a million happens now: splitmix64 of the seed and the decision's number.
@@ -109,6 +134,9 @@ impl Faults {
             // Nobody else takes part.
             return Fate::Carried;
         }
+        if self.is_link_down() {
+            return Fate::Lost;
+        }
         if !self.spec.delay.is_zero() {
             std::thread::sleep(self.spec.delay);
         }
@@ -123,7 +151,11 @@ impl Faults {
 
     /// How often a packet of another host has come.
     pub(crate) fn packet(&self) -> usize {
-        if self.happens(self.spec.loss) { 0 } else { 1 + usize::from(self.happens(self.spec.duplicate)) }
+        if self.is_link_down() || self.happens(self.spec.loss) {
+            0
+        } else {
+            1 + usize::from(self.happens(self.spec.duplicate))
+        }
     }
 
     /// Whether a registration of memory fails.
@@ -132,8 +164,58 @@ impl Faults {
         nth.is_some_and(|nth| self.registrations.fetch_add(1, Ordering::Relaxed) + 1 == nth)
     }
 
+    /// Whether the link is down.
+    pub fn is_link_down(&self) -> bool {
+        self.has_link() && self.link_changes() % 2 == 1
+    }
+
+    /// Whether it ever is.
+    pub(crate) fn has_link(&self) -> bool {
+        self.spec.link.is_some()
+    }
+
+    /// The time counts from now on after which the link goes down, unless it does already; how often it has
+    /// changed.
+    pub(crate) fn begin_link(&self) -> u32 {
+        let now = self.elapsed().min(NOT_YET - 1);
+        let order = Ordering::Relaxed;
+        // Who begins it finds it as it was at the beginning, however long that takes.
+        let began = self.link_began.compare_exchange(NOT_YET, now, order, order);
+        if began.is_ok() { self.changes_by(Duration::ZERO) } else { self.link_changes() }
+    }
+
+    /// How often it has changed.
+    pub(crate) fn link_changes(&self) -> u32 {
+        self.changes_by(self.link_time())
+    }
+
+    fn changes_by(&self, time: Duration) -> u32 {
+        self.spec.link.map_or(0, |link| link.changes_by(time))
+    }
+
+    /// How long it is until it changes after so many times; `None`: it does not.
+    pub(crate) fn until_link_change(&self, changes: u32) -> Option<Duration> {
+        let at = self.spec.link.and_then(|link| link.next_after(changes))?;
+        Some(at.saturating_sub(self.link_time()))
+    }
+
+    fn link_time(&self) -> Duration {
+        match self.link_began.load(Ordering::Relaxed) {
+            NOT_YET => Duration::ZERO,
+            began => Duration::from_nanos(self.elapsed().saturating_sub(began)),
+        }
+    }
+
+    /// Nanoseconds.
+    fn elapsed(&self) -> u64 {
+        u64::try_from(self.made.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
     /// Whether a message of rdma_cm that is about to leave is lost: a MAD of this kind (`AttributeID`).
     pub fn loses_message(&self, kind: u16) -> bool {
+        if self.is_link_down() {
+            return true;
+        }
         let Some(lost) = self.spec.cm.filter(|lost| lost.kind.is_none_or(|meant| meant == kind)) else {
             return false;
         };
@@ -146,6 +228,7 @@ impl Faults {
 
 #[cfg(test)]
 mod tests {
+    use super::link::Link;
     use super::spec::{Failure, LostMessages, Operation};
     use super::*;
 
@@ -186,5 +269,19 @@ mod tests {
         assert_eq!(lost(None, Which::Nth(2)), [false, true, false, false]);
         assert_eq!(lost(Some(0x10), Which::Share(1_000_000)), [true, false, true, false]);
         assert!(!Faults::new(Spec::default()).loses_message(0x10));
+    }
+
+    #[test]
+    fn nothing_passes_while_the_link_is_down() {
+        let faults = |link| Faults::new(Spec { link: Some(link), ..Spec::default() });
+        let down = faults(Link { down: Duration::ZERO, up: None });
+        assert_eq!((down.begin_link(), down.link_changes(), down.is_link_down()), (1, 1, true));
+        assert_eq!(down.request(Opcode::RdmaWrite, false, true), Fate::Lost);
+        assert_eq!((down.packet(), down.loses_message(0x10)), (0, true));
+        let later = faults(Link { down: Duration::from_secs(3000), up: None });
+        assert_eq!((later.begin_link(), later.begin_link(), later.is_link_down()), (0, 0, false));
+        assert!(later.until_link_change(0).is_some() && later.until_link_change(1).is_none());
+        let back = faults(Link { down: Duration::ZERO, up: Some(Duration::ZERO) });
+        assert_eq!((back.link_changes(), back.packet()), (2, 1));
     }
 }

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use super::link::Link;
 use crate::rules::verbs::{Opcode, Status};
 
-/// Longest delay of a request.
-const MOST_DELAY: Duration = Duration::from_secs(10);
+/// Longest delay of a request, in seconds.
+const MOST_DELAY: u64 = 10;
+/// Longest time until a link goes down, and until it comes back.
+const MOST_LINK: u64 = 3600;
 
 /// Which faults there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -19,6 +22,7 @@ pub struct Spec {
     pub(super) fail: Option<Failure>,
     pub(super) register: Option<u32>,
     pub(super) cm: Option<LostMessages>,
+    pub(super) link: Option<Link>,
 }
 
 /// The request that ends with a status.
@@ -56,7 +60,7 @@ pub(super) enum Which {
     Share(u32),
 }
 
-const WORDS: [&str; 7] = ["seed", "loss", "duplicate", "delay", "fail", "register", "cm"];
+const WORDS: [&str; 8] = ["seed", "loss", "duplicate", "delay", "fail", "register", "cm", "link"];
 const OPERATIONS: [(&str, Operation); 5] = [
     ("any", Operation::Any),
     ("send", Operation::Send),
@@ -157,8 +161,9 @@ fn share(word: &str, value: &str) -> Result<u32, String> {
     if (0.0..=100.0).contains(&number) { Ok((number * 10_000.0).round() as u32) } else { Err(meant()) }
 }
 
-fn time(word: &str, value: &str) -> Result<Duration, String> {
-    let meant = || format!("{word}={value}: a time up to 10s is meant, as {word}=200us or {word}=5ms");
+/// A time, up to so many seconds.
+fn time(word: &str, value: &str, most: u64) -> Result<Duration, String> {
+    let meant = || format!("{word}={value}: a time up to {most}s is meant, as 200us, 5ms or 1.5s");
     let end = value.find(|letter: char| !letter.is_ascii_digit() && letter != '.').ok_or_else(meant)?;
     let unit = match &value[end..] {
         "us" => 1e-6,
@@ -167,8 +172,8 @@ fn time(word: &str, value: &str) -> Result<Duration, String> {
         _ => return Err(meant()),
     };
     let number: f64 = value[..end].parse().map_err(|_| meant())?;
-    let delay = Duration::try_from_secs_f64(number * unit).map_err(|_| meant())?;
-    if delay <= MOST_DELAY { Ok(delay) } else { Err(meant()) }
+    let time = Duration::try_from_secs_f64(number * unit).map_err(|_| meant())?;
+    if time <= Duration::from_secs(most) { Ok(time) } else { Err(meant()) }
 }
 
 fn count(word: &str, value: &str) -> Result<u32, String> {
@@ -188,6 +193,7 @@ impl Spec {
     /// | `fail=OPERATION:N:STATUS` | the n-th request of an operation (or `any`) ends with this status |
     /// | `register=N` | the n-th registration of memory fails |
     /// | `cm=MESSAGE:N`, `cm=MESSAGE:P%` | the n-th message of rdma_cm of a kind, or so many, are lost |
+    /// | `link=TIME`, `link=TIME:TIME` | the link goes down after a time, and comes back after another |
     ///
     /// # Errors
     /// What is wrong, and what may be meant.
@@ -205,9 +211,10 @@ impl Spec {
                 "seed" => spec.seed = value.parse().map_err(|_| format!("seed={value} is no number"))?,
                 "loss" => spec.loss = share(word, value)?,
                 "duplicate" => spec.duplicate = share(word, value)?,
-                "delay" => spec.delay = time(word, value)?,
+                "delay" => spec.delay = time(word, value, MOST_DELAY)?,
                 "register" => spec.register = Some(count(word, value)?),
                 "cm" => spec.cm = Some(LostMessages::parse(value)?),
+                "link" => spec.link = Some(Link::parse(value)?),
                 _ => spec.fail = Some(Failure::parse(value)?),
             }
         }
@@ -246,6 +253,16 @@ impl LostMessages {
     }
 }
 
+impl Link {
+    fn parse(value: &str) -> Result<Self, String> {
+        let (down, length) =
+            value.split_once(':').map_or((value, None), |(down, length)| (down, Some(length)));
+        let down = time("link", down, MOST_LINK)?;
+        let length = length.map(|length| time("link", length, MOST_LINK)).transpose()?;
+        Ok(Self { down, up: length.map(|length| down + length) })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -253,7 +270,8 @@ mod tests {
     #[test]
     fn a_specification_is_read_strictly() {
         let spec = Spec::parse(
-            "seed=7, loss=2.5%,duplicate=1,delay=200us,fail=write:3:IBV_WC_REM_ACCESS_ERR,register=2,cm=RTU:1",
+            "seed=7, loss=2.5%,duplicate=1,delay=200us,fail=write:3:IBV_WC_REM_ACCESS_ERR,register=2,cm=RTU:1,\
+             link=2s:500ms",
         );
         let fail = Failure { operation: Operation::Write, nth: 3, status: Status::RemAccessErr };
         assert_eq!(
@@ -266,6 +284,7 @@ mod tests {
                 fail: Some(fail),
                 register: Some(2),
                 cm: Some(LostMessages { kind: Some(0x14), which: Which::Nth(1) }),
+                link: Some(Link { down: Duration::from_secs(2), up: Some(Duration::from_millis(2500)) }),
             }
         );
         let wrong = |text: &str, part: &str| {
@@ -283,7 +302,13 @@ mod tests {
         wrong("cm=reqq:3", "'req'");
         let any = LostMessages { kind: None, which: Which::Share(500_000) };
         assert_eq!(Spec::parse("cm=any:50%").unwrap().cm, Some(any));
+        let lost = Link { down: Duration::from_millis(1500), up: None };
+        assert_eq!(Spec::parse("link=1.5s").unwrap().link, Some(lost));
         for text in [
+            "link=1h",
+            "link=1s:",
+            "link=1s:1s:1s",
+            "link=3601s",
             "loss=101%",
             "loss=-1",
             "loss=nan",

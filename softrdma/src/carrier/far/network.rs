@@ -259,6 +259,9 @@ impl Burst<'_> {
         let (Some(wire), Outgoing { outbox, bytes, lengths }) = (wire, &mut *self.outgoing) else {
             return count;
         };
+        if faults::active().is_some_and(Faults::is_link_down) {
+            return count;
+        }
         let packet = |n: usize| &bytes[n * ROOM..][..lengths[n].1];
         let (mut pieces, mut packets) = (Batch::<_, BURST>::new(), Batch::<_, BURST>::new());
         (0..count).for_each(|n| pieces.push([Piece::of(packet(n))]));
