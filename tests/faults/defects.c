@@ -1,11 +1,12 @@
 /*
  * Small programs with defects that no ordinary run shows, and without them.
  *
- *   defects status|memory|lost [repaired]
+ *   defects status|memory|lost|order [repaired]
  *
  * status  counts completions and does not look at their status: it says that all was written when it was not
  * memory  does not look whether a registration succeeded
  * lost    waits for a datagram for ever
+ * order   takes datagrams to come in the order in which they were sent
  *
  * Exit status 0: done; 1: it failed, and says so; 3: it says that it is done, and is not.
  */
@@ -14,7 +15,7 @@
 
 #include "pair.h"
 
-enum { SIZE = 64, GRH = 40 };
+enum { SIZE = 2000, GRH = 40 };
 
 static char source[COUNT][SIZE], target[COUNT][SIZE + GRH];
 
@@ -95,6 +96,48 @@ static int lost(bool repeats)
 	return 0;
 }
 
+static int in_order(bool looks_at_number)
+{
+	struct ibv_mr *from = registered(source, sizeof source, true), *to = registered(target, sizeof target, true);
+	struct ibv_qp *qp = make(IBV_QPT_UD);
+	struct ibv_ah_attr address = own_address();
+	struct ibv_ah *ah = ibv_create_ah(pd, &address);
+	int came = 0;
+
+	if (!ah)
+		fail("ibv_create_ah");
+	bring_up(qp, 0, true);
+	for (int i = 0; i < COUNT; i++) {
+		struct ibv_sge there = {(uintptr_t)target[i], SIZE + GRH, to->lkey};
+		struct ibv_recv_wr receive = {.wr_id = i, .sg_list = &there, .num_sge = 1}, *bad;
+
+		if (ibv_post_recv(qp, &receive, &bad))
+			fail("ibv_post_recv");
+	}
+	for (int i = 0; i < COUNT; i++) {
+		struct ibv_sge here = {(uintptr_t)source[i], SIZE, from->lkey};
+		struct ibv_send_wr wr = {.sg_list = &here, .num_sge = 1, .opcode = IBV_WR_SEND_WITH_IMM, .imm_data = i,
+					 .wr.ud = {ah, qp->qp_num, 1}}, *bad;
+
+		memset(source[i], i + 1, SIZE);
+		if (ibv_post_send(qp, &wr, &bad))
+			fail("ibv_post_send");
+	}
+	while (came < COUNT) {
+		struct ibv_wc wc;
+
+		if (ibv_poll_cq(cq, 1, &wc) < 1 || wc.opcode != IBV_WC_RECV)
+			continue;
+		if (memcmp(target[wc.wr_id] + GRH, source[looks_at_number ? (int)wc.imm_data : came], SIZE)) {
+			printf("message %d is another one\n", came + 1);
+			return 3;
+		}
+		came++;
+	}
+	printf("all came\n");
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	bool is_repaired = argc > 2;
@@ -104,5 +147,7 @@ int main(int argc, char **argv)
 	open_device();
 	if (!strcmp(argv[1], "lost"))
 		return lost(is_repaired);
+	if (!strcmp(argv[1], "order"))
+		return in_order(is_repaired);
 	return written(strcmp(argv[1], "status") || is_repaired, strcmp(argv[1], "memory") || is_repaired);
 }

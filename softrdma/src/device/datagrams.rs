@@ -18,6 +18,7 @@ use crate::carrier::initiator::Initiator;
 use crate::carrier::near::bytes;
 use crate::carrier::outgoing::Outgoing;
 use crate::carrier::wr::{Data, Wr};
+use crate::faults;
 use crate::rules::qp::receives;
 use crate::rules::request::{Outline, Sender, start};
 use crate::rules::requester::{Action, Outcome};
@@ -108,13 +109,25 @@ impl QueuePair {
     /// where there was no room for all.
     pub(super) fn send_datagrams(&self, side: &mut SendSide) -> bool {
         self.talks_afar(true);
+        let most = match faults::active() {
+            None => BURST,
+            Some(faults) => {
+                if let Some(status) = side.ring.front().and_then(|wr| side.alone.fails(wr.opcode)) {
+                    self.end_datagram(side, Some(status));
+                    return true;
+                }
+                faults.wait_while_line_is_busy();
+                // Each is looked at.
+                1
+            }
+        };
         let (mut count, mut failure) = (0, None);
         // Without a network they are lost, as one is.
         let sent = if let (Some(network), Some(first)) = (self.device().network_way(), side.ring.front())
             && let Some(route) = first.route()
         {
             let mut burst = network.burst(&route.flow());
-            while count < BURST
+            while count < most
                 && let Some(wr) = side.ring.nth(count)
                 && wr.route() == Some(route)
             {
@@ -167,6 +180,7 @@ impl QueuePair {
         let action = side.requester.outcome(&request, outcome, self.device().now());
         debug_assert_ne!(action, Action::Later);
         side.ring.pop();
+        side.alone.ended();
         self.follow_outcome(side, &request, action, &order);
     }
 

@@ -1,6 +1,6 @@
 //! Faults on request, for programs whose error paths are to be tried: requests that get no answer, come late,
-//! twice or end with a status, registrations that fail, messages of rdma_cm that are lost, a link that goes
-//! down.
+//! twice, in another order or end with a status, registrations that fail, messages of rdma_cm that are lost, a
+//! link that goes down.
 //!
 //! `IRONVERBS_SOFT_FAULTS` says which ([`Spec::parse`]), and is read once, when a process opens the device for
 //! the first time. All that is left to chance follows from a seed: the n-th decision of a process is the same
@@ -9,9 +9,11 @@
 //! | file | subject |
 //! |---|---|
 //! | `spec` | how they are asked for |
+//! | `line` | when so many bytes have gone |
 //! | `link` | when the link goes down and comes back |
 //! | this | what becomes of a request, a packet, a registration, a message |
 
+mod line;
 mod link;
 mod spec;
 
@@ -23,6 +25,7 @@ use ironverbs_os::growth::try_box;
 use once_cell::race::OnceBox;
 
 use crate::rules::verbs::{Opcode, Status};
+use line::Line;
 pub use spec::Spec;
 use spec::Which;
 
@@ -35,10 +38,21 @@ pub(crate) enum Fate {
     Carried,
     /// It is, twice.
     Twice,
+    /// It is behind the next one.
+    Behind,
     /// It is not, and nobody answers.
     Lost,
     /// It ends with this status.
     Fails(Status),
+}
+
+/// What becomes of a packet of another host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Arrival {
+    /// How often it has come.
+    pub(crate) copies: usize,
+    /// It comes behind the next one.
+    pub(crate) is_behind: bool,
 }
 
 /// The faults of a process.
@@ -46,6 +60,7 @@ pub(crate) enum Fate {
 pub struct Faults {
     spec: Spec,
     made: Instant,
+    line: Line,
     /// When the link's time began, in nanoseconds since then; [`NOT_YET`].
     link_began: AtomicU64,
     decisions: AtomicU64,
@@ -103,12 +118,18 @@ impl Faults {
         Self {
             spec,
             made: Instant::now(),
+            line: Line::new(spec.rate),
             link_began: NOT_YET.into(),
             decisions: 0.into(),
             requests: 0.into(),
             registrations: 0.into(),
             messages: 0.into(),
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn asked_for(text: &str) -> Self {
+        Self::new(Spec::parse(text).unwrap())
     }
 
     /// Whether what has this share of a million happens now: splitmix64 of the seed and the decision's number.
@@ -123,12 +144,18 @@ impl Faults {
         (state ^ state >> 31) % 1_000_000 < u64::from(share)
     }
 
-    /// What becomes of a request. `is_first`: it was not tried before.
-    pub(crate) fn request(&self, opcode: Opcode, is_datagram: bool, is_first: bool) -> Fate {
-        if let Some(fail) = self.spec.fail.filter(|fail| is_first && fail.operation.is(opcode))
-            && self.requests.fetch_add(1, Ordering::Relaxed) + 1 == fail.nth
-        {
-            return Fate::Fails(fail.status);
+    /// The status with which a request ends that is tried for the first time, where it does.
+    pub(crate) fn failure(&self, opcode: Opcode) -> Option<Status> {
+        let fail = self.spec.fail.filter(|fail| fail.operation.is(opcode))?;
+        let nth = self.requests.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        (nth == fail.nth).then_some(fail.status)
+    }
+
+    /// What becomes of a request of so many bytes. `is_first`: it was not tried before. Waits as long as it is
+    /// late.
+    pub(crate) fn request(&self, opcode: Opcode, bytes: u64, is_datagram: bool, is_first: bool) -> Fate {
+        if is_first && let Some(status) = self.failure(opcode) {
+            return Fate::Fails(status);
         }
         if matches!(opcode, Opcode::LocalInv | Opcode::BindMw) {
             // Nobody else takes part.
@@ -137,25 +164,59 @@ impl Faults {
         if self.is_link_down() {
             return Fate::Lost;
         }
-        if !self.spec.delay.is_zero() {
-            std::thread::sleep(self.spec.delay);
-        }
+        self.wait_for_line(bytes);
         if self.happens(self.spec.loss) {
             Fate::Lost
         } else if is_datagram && self.happens(self.spec.duplicate) {
             Fate::Twice
+        } else if is_datagram && self.happens(self.spec.reorder) {
+            Fate::Behind
         } else {
             Fate::Carried
         }
     }
 
-    /// How often a packet of another host has come.
-    pub(crate) fn packet(&self) -> usize {
+    /// What becomes of a packet of another host.
+    pub(crate) fn packet(&self) -> Arrival {
         if self.is_link_down() || self.happens(self.spec.loss) {
-            0
-        } else {
-            1 + usize::from(self.happens(self.spec.duplicate))
+            return Arrival { copies: 0, is_behind: false };
         }
+        let copies = 1 + usize::from(self.happens(self.spec.duplicate));
+        Arrival { copies, is_behind: self.happens(self.spec.reorder) }
+    }
+
+    /// How much later a packet of another host is taken, in nanoseconds.
+    pub(crate) fn packet_delay(&self) -> u64 {
+        u64::try_from(self.spec.delay.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Packets of so many bytes leave for another host.
+    pub(crate) fn packets_leave(&self, bytes: u64) {
+        if self.spec.rate > 0 {
+            self.line.send(self.elapsed(), bytes);
+        }
+    }
+
+    /// How many nanoseconds it is until others may; `None`: now.
+    pub(crate) fn line_is_busy_for(&self) -> Option<u64> {
+        if self.spec.rate > 0 { self.line.busy_for(self.elapsed()) } else { None }
+    }
+
+    /// Waits until that is over.
+    pub(crate) fn wait_while_line_is_busy(&self) {
+        if let Some(busy) = self.line_is_busy_for() {
+            std::thread::sleep(Duration::from_nanos(busy));
+        }
+    }
+
+    /// Waits until so many bytes have gone, and come.
+    fn wait_for_line(&self, bytes: u64) {
+        if self.spec.rate == 0 && self.spec.delay.is_zero() {
+            return;
+        }
+        let now = self.elapsed();
+        let gone = Duration::from_nanos(self.line.send(now, bytes).saturating_sub(now));
+        std::thread::sleep(gone.saturating_add(self.spec.delay));
     }
 
     /// Whether a registration of memory fails.
@@ -236,7 +297,7 @@ mod tests {
     fn chance_follows_from_the_seed() {
         let fates = |seed: u64| {
             let faults = Faults::new(Spec { seed, loss: 300_000, duplicate: 300_000, ..Spec::default() });
-            (0..1000).map(|_| faults.request(Opcode::Send, true, true)).collect::<Vec<_>>()
+            (0..1000).map(|_| faults.request(Opcode::Send, 8, true, true)).collect::<Vec<_>>()
         };
         assert_eq!(fates(1), fates(1));
         assert_ne!(fates(1), fates(2));
@@ -249,7 +310,7 @@ mod tests {
     fn the_nth_request_fails_once() {
         let fail = Some(Failure { operation: Operation::Read, nth: 2, status: Status::RemOpErr });
         let faults = Faults::new(Spec { fail, register: Some(2), ..Spec::default() });
-        let fate = |opcode, is_first| faults.request(opcode, false, is_first);
+        let fate = |opcode, is_first| faults.request(opcode, 8, false, is_first);
         assert_eq!(fate(Opcode::RdmaRead, true), Fate::Carried);
         assert_eq!(fate(Opcode::RdmaWrite, true), Fate::Carried);
         assert_eq!(fate(Opcode::RdmaRead, false), Fate::Carried);
@@ -276,12 +337,12 @@ mod tests {
         let faults = |link| Faults::new(Spec { link: Some(link), ..Spec::default() });
         let down = faults(Link { down: Duration::ZERO, up: None });
         assert_eq!((down.begin_link(), down.link_changes(), down.is_link_down()), (1, 1, true));
-        assert_eq!(down.request(Opcode::RdmaWrite, false, true), Fate::Lost);
-        assert_eq!((down.packet(), down.loses_message(0x10)), (0, true));
+        assert_eq!(down.request(Opcode::RdmaWrite, 8, false, true), Fate::Lost);
+        assert_eq!((down.packet().copies, down.loses_message(0x10)), (0, true));
         let later = faults(Link { down: Duration::from_secs(3000), up: None });
         assert_eq!((later.begin_link(), later.begin_link(), later.is_link_down()), (0, 0, false));
         assert!(later.until_link_change(0).is_some() && later.until_link_change(1).is_none());
         let back = faults(Link { down: Duration::ZERO, up: Some(Duration::ZERO) });
-        assert_eq!((back.link_changes(), back.packet()), (2, 1));
+        assert_eq!((back.link_changes(), back.packet().copies), (2, 1));
     }
 }

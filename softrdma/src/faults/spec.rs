@@ -23,6 +23,10 @@ pub struct Spec {
     pub(super) register: Option<u32>,
     pub(super) cm: Option<LostMessages>,
     pub(super) link: Option<Link>,
+    /// Of a million datagrams or packets, those that come behind the next.
+    pub(super) reorder: u32,
+    /// Bytes a second; 0: any number.
+    pub(super) rate: u64,
 }
 
 /// The request that ends with a status.
@@ -60,7 +64,17 @@ pub(super) enum Which {
     Share(u32),
 }
 
-const WORDS: [&str; 8] = ["seed", "loss", "duplicate", "delay", "fail", "register", "cm", "link"];
+const WORDS: [&str; 10] =
+    ["seed", "loss", "duplicate", "reorder", "delay", "rate", "fail", "register", "cm", "link"];
+const UNITS: [(&str, u32); 7] = [
+    ("kib", 1 << 10),
+    ("mib", 1 << 20),
+    ("gib", 1 << 30),
+    ("kb", 1000),
+    ("mb", 1_000_000),
+    ("gb", 1_000_000_000),
+    ("b", 1),
+];
 const OPERATIONS: [(&str, Operation); 5] = [
     ("any", Operation::Any),
     ("send", Operation::Send),
@@ -161,6 +175,18 @@ fn share(word: &str, value: &str) -> Result<u32, String> {
     if (0.0..=100.0).contains(&number) { Ok((number * 10_000.0).round() as u32) } else { Err(meant()) }
 }
 
+/// Bytes a second.
+fn rate(word: &str, value: &str) -> Result<u64, String> {
+    let meant = || format!("{word}={value}: bytes a second are meant, as {word}=500KB/s or {word}=1.5MiB/s");
+    let lower = value.to_ascii_lowercase();
+    let size = lower.strip_suffix("/s").ok_or_else(meant)?;
+    let found = UNITS.iter().find_map(|(unit, bytes)| Some((size.strip_suffix(unit)?, *bytes)));
+    let (number, unit) = found.ok_or_else(meant)?;
+    let number: f64 = number.parse().map_err(|_| meant())?;
+    let bytes = (number * f64::from(unit)).round();
+    if (1.0..1e15).contains(&bytes) { Ok(bytes as u64) } else { Err(meant()) }
+}
+
 /// A time, up to so many seconds.
 fn time(word: &str, value: &str, most: u64) -> Result<Duration, String> {
     let meant = || format!("{word}={value}: a time up to {most}s is meant, as 200us, 5ms or 1.5s");
@@ -189,7 +215,9 @@ impl Spec {
     /// | `seed=N` | what all that is left to chance follows from; 0 |
     /// | `loss=P%` | so many tries of requests get no answer, so many packets of other hosts are lost |
     /// | `duplicate=P%` | so many datagrams, and packets of other hosts, come twice |
-    /// | `delay=TIME` | each request is carried out so much later |
+    /// | `reorder=P%` | so many of them come behind the next |
+    /// | `delay=TIME` | each request is carried out so much later, each packet of other hosts taken |
+    /// | `rate=SIZE/s` | no more bytes go in a second |
     /// | `fail=OPERATION:N:STATUS` | the n-th request of an operation (or `any`) ends with this status |
     /// | `register=N` | the n-th registration of memory fails |
     /// | `cm=MESSAGE:N`, `cm=MESSAGE:P%` | the n-th message of rdma_cm of a kind, or so many, are lost |
@@ -211,6 +239,8 @@ impl Spec {
                 "seed" => spec.seed = value.parse().map_err(|_| format!("seed={value} is no number"))?,
                 "loss" => spec.loss = share(word, value)?,
                 "duplicate" => spec.duplicate = share(word, value)?,
+                "reorder" => spec.reorder = share(word, value)?,
+                "rate" => spec.rate = rate(word, value)?,
                 "delay" => spec.delay = time(word, value, MOST_DELAY)?,
                 "register" => spec.register = Some(count(word, value)?),
                 "cm" => spec.cm = Some(LostMessages::parse(value)?),
@@ -271,7 +301,7 @@ mod tests {
     fn a_specification_is_read_strictly() {
         let spec = Spec::parse(
             "seed=7, loss=2.5%,duplicate=1,delay=200us,fail=write:3:IBV_WC_REM_ACCESS_ERR,register=2,cm=RTU:1,\
-             link=2s:500ms",
+             link=2s:500ms,reorder=0.5%,rate=1.5MB/s",
         );
         let fail = Failure { operation: Operation::Write, nth: 3, status: Status::RemAccessErr };
         assert_eq!(
@@ -285,6 +315,8 @@ mod tests {
                 register: Some(2),
                 cm: Some(LostMessages { kind: Some(0x14), which: Which::Nth(1) }),
                 link: Some(Link { down: Duration::from_secs(2), up: Some(Duration::from_millis(2500)) }),
+                reorder: 5000,
+                rate: 1_500_000,
             }
         );
         let wrong = |text: &str, part: &str| {
@@ -302,9 +334,16 @@ mod tests {
         wrong("cm=reqq:3", "'req'");
         let any = LostMessages { kind: None, which: Which::Share(500_000) };
         assert_eq!(Spec::parse("cm=any:50%").unwrap().cm, Some(any));
+        assert_eq!(Spec::parse("rate=2KiB/s").unwrap().rate, 2048);
+        assert_eq!(Spec::parse("rate=7b/s").unwrap().rate, 7);
         let lost = Link { down: Duration::from_millis(1500), up: None };
         assert_eq!(Spec::parse("link=1.5s").unwrap().link, Some(lost));
         for text in [
+            "rate=10MB",
+            "rate=10/s",
+            "rate=0B/s",
+            "rate=infB/s",
+            "reorder=-1%",
             "link=1h",
             "link=1s:",
             "link=1s:1s:1s",
