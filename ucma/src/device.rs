@@ -13,12 +13,13 @@ use crate::abi::decode::{self, Decoded, Form, Scratch, Surroundings};
 use crate::abi::encode;
 use crate::channel::{Channel, Member};
 use crate::kernel::Kernel;
-use crate::net::{Connected, Net, Role, Waiting};
+use crate::net::{Connected, Net, Role, Waiting, is_lost};
 use crate::sides::{OWN, Rule, Sides};
 use crate::sockets::Received;
 use crate::{memory, sys};
 
 mod both;
+mod lost;
 mod network;
 
 pub use both::Errand;
@@ -102,6 +103,8 @@ impl Device {
 
     /// A device without channels, that leaves some addresses to the kernel or none.
     pub fn new(rule: Option<Rule>) -> Device {
+        // What is wrong with the words for them, the library of verbs says.
+        let _mistake = softrdma::faults::try_begin();
         // Where no number is the kernel's, they are as the kernel's are.
         let first = if rule.is_some() { OWN } else { 0 };
         Device {
@@ -314,8 +317,11 @@ impl Device {
         let all = std::mem::take(&mut self.net.waiting);
         let (due, later) = all.into_iter().partition(|waiting| waiting.file == file && waiting.at <= now);
         self.net.waiting = later;
-        for Waiting { link, file, to, message, until, .. } in due {
-            self.connect(link, file, None, to, message, until);
+        for Waiting { link, file, to, message, until, lost, .. } in due {
+            match lost {
+                None => self.connect(link, file, None, to, message, until),
+                Some(lost) => self.connect_again(link, file, to, message, lost),
+            }
         }
     }
 
@@ -379,14 +385,19 @@ impl Device {
                 Some(false) => return self.manager.unreachable(link),
                 None => {}
             }
+            if is_lost(&message) {
+                return self.lose_request(link, file, to, message);
+            }
         }
         match self.net.connect(link, file, to, message) {
             Connected::Yes => {}
             Connected::Later(message) => {
-                self.net.waiting.push(Waiting { link, file, to, message, at: now + AGAIN, until });
+                let at = now + AGAIN;
+                self.net.waiting.push(Waiting { link, file, to, message, at, until, lost: None });
             }
             Connected::Soon(message) if now < until => {
-                self.net.waiting.push(Waiting { link, file, to, message, at: now + LISTENS_SOON, until });
+                let at = now + LISTENS_SOON;
+                self.net.waiting.push(Waiting { link, file, to, message, at, until, lost: None });
             }
             Connected::Soon(_) => self.manager.refused(link, false, &mut self.net),
             Connected::Refused(known) => self.manager.refused(link, known, &mut self.net),

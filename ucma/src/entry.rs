@@ -88,6 +88,14 @@ pub fn look_at_network() {
     }
 }
 
+/// What the thread does that sends again what was lost on request, until there is nothing.
+pub fn repeat_lost() {
+    let look = || with(Some(Waits::a_while()), Device::repeat_lost);
+    while let Some(waits) = look() {
+        network::wait(&waits);
+    }
+}
+
 /// Opens the way to other hosts. Who has the port may be stopped: nobody waits for that one who does not ask
 /// for the port.
 fn open_network() {

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use ironverbs_cm::address::{Address, Family, Gid};
+use ironverbs_cm::network::Repeated;
 use ironverbs_cm::ports::{Binding, NoPort};
 use ironverbs_cm::world::{Destination, Device, Message, NoDevice, NoRoute, Route};
 use ironverbs_cm::{File, Link, World};
@@ -17,8 +18,10 @@ use crate::sockets::Socket;
 use crate::{route, shim, soft, sys};
 
 mod afar;
+mod lost;
 
 pub use afar::Sought;
+pub use lost::{is_lost, repeated};
 
 /// What a socket is there for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +45,7 @@ pub struct Connection {
     pub file: File,
 }
 
-/// A connect whose listener had no place in its queue.
+/// A connect whose listener had no place in its queue, or whose message was lost.
 #[derive(Debug)]
 pub struct Waiting {
     /// The link's number.
@@ -57,6 +60,8 @@ pub struct Waiting {
     pub at: Duration,
     /// Until when somebody is waited for who has the port and does not listen.
     pub until: Duration,
+    /// The message was lost so far.
+    pub lost: Option<Repeated>,
 }
 
 /// How a connect ended.
@@ -88,6 +93,8 @@ pub struct Net {
     listeners: HashMap<u32, (u64, u64)>,
     /// Connects to be tried again.
     pub waiting: Vec<Waiting>,
+    /// Messages to be sent again.
+    lost: lost::Lost,
     numbers: u64,
     meeting: Option<(Folder, Registry)>,
     /// The way to other hosts, from when it is needed first.
@@ -263,8 +270,8 @@ impl Net {
     pub fn send(&mut self, link: Link, message: Message) {
         if let Some(network) = self.network.as_mut().filter(|network| network.exchanges.has(link)) {
             network.exchanges.send(link, message, sys::now());
-        } else if let Some(member) = self.links.get(&link).and_then(|number| self.sockets.get(number)) {
-            member.socket.send(&message[..]);
+        } else {
+            self.send_near(link, message);
         }
     }
 
@@ -274,8 +281,8 @@ impl Net {
         if let Some(network) = &mut self.network {
             network.exchanges.close(link, sys::now());
         }
-        if let Some(number) = self.links.get(&link).copied() {
-            self.leave(number);
+        if !self.closes_later(link) {
+            self.hang_up(link);
         }
     }
 

@@ -12,9 +12,10 @@ use ironverbs_cm::address::Address;
 use ironverbs_cm::network::{Exchanges, Output, Peer};
 use ironverbs_cm::world::Message;
 use nix::unistd::{read, write};
-use softrdma::device::{Between, MAD_BYTES, Management};
+use softrdma::device::{Between, MAD_BYTES, Management, is_link_down};
 
 use crate::mail::{Letter, Mailbox};
+use crate::net::is_lost;
 use crate::shim::Kept;
 use crate::sys::{self, made};
 
@@ -108,6 +109,9 @@ impl Network {
 
     /// Sends a message to another host.
     pub fn send(&mut self, peer: &Peer, message: &Message) {
+        if is_lost(message) {
+            return;
+        }
         let (source, destination) = (Ipv6Addr::from(peer.own), Ipv6Addr::from(peer.address));
         let between = Between { source, destination, interface: peer.interface };
         self.management.send(&between, message);
@@ -169,7 +173,7 @@ impl Network {
     /// Says the last word of each connection. Asks for no memory.
     pub fn end(&mut self) {
         let Network { management, exchanges, .. } = self;
-        for (peer, message) in exchanges.farewells() {
+        for (peer, message) in exchanges.farewells().filter(|(_, message)| !is_lost(message)) {
             let (source, destination) = (Ipv6Addr::from(peer.own), Ipv6Addr::from(peer.address));
             management.send(&Between { source, destination, interface: peer.interface }, message);
         }
@@ -182,6 +186,9 @@ impl Network {
         let mut all = Vec::new();
         let more = takes_from_port
             && self.management.receive(|between, mad| {
+                if is_link_down() {
+                    return;
+                }
                 let Between { source, destination, interface } = *between;
                 let interface = if source.is_unicast_link_local() { interface } else { 0 };
                 let peer = Peer { address: source.octets(), own: destination.octets(), interface };

@@ -26,6 +26,7 @@ use crate::requests::refusal;
 use crate::wire::{self, Body, Drep, IpHeader, Mad, Req, reason, status};
 use crate::world::{Link, Message};
 use exchange::{Exchange, Stage};
+pub use repeat::{Patience, Repeated};
 
 /// How long what was said last is remembered, for who did not hear it.
 const MEMORY: Duration = Duration::from_secs(32);

@@ -13,7 +13,7 @@ const LONGEST_CODE: u8 = 24;
 
 /// How long answers are waited for, and how often they are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Patience {
+pub struct Patience {
     wait: Duration,
     retries: u8,
 }
@@ -36,6 +36,11 @@ impl Patience {
         Patience { wait: time(req.local_response_timeout), retries: req.max_retries }
     }
 
+    /// Of who sends again what was lost on the way to a process of the host: while that is soon.
+    pub fn while_soon() -> Patience {
+        Patience { wait: 16 * FIRST, retries: 0 }
+    }
+
     /// Of the side that asks for a queue pair.
     pub fn for_datagrams() -> Patience {
         Patience { wait: time(20), retries: 15 }
@@ -44,8 +49,10 @@ impl Patience {
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Repeated {
+pub struct Repeated {
+    /// What is sent again.
     pub message: Message,
+    /// When its time is over.
     pub due: Duration,
     wait: Duration,
     pause: Duration,
@@ -110,6 +117,13 @@ mod tests {
         let (sent, time) = last(repeated, began);
         // After 0.25, 0.5, 1, 2, 4 s; then 16 times the kernel's 6.144 s.
         assert_eq!((sent, time.as_millis()), (6 + 15, 7750 + 16 * 6144));
+    }
+
+    #[test]
+    fn it_is_given_up_where_it_would_not_be_soon_any_more() {
+        let now = Duration::from_secs(9);
+        let (sent, time) = last(Repeated::new(Box::new([0; 256]), Patience::while_soon(), now), now);
+        assert_eq!((sent, time.as_millis()), (5, 7750));
     }
 
     #[test]

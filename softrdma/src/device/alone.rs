@@ -4,6 +4,8 @@
 //! A queue pair is made so or not. Then nothing of it goes by a short way, since none is open to it: queue
 //! pairs that are not looked at have no instruction of this.
 
+mod behind;
+
 use crate::capture::{self, Batch, Capture};
 use crate::carrier::Carrier;
 use crate::carrier::initiator::Initiator;
@@ -14,7 +16,7 @@ use crate::carrier::wr::{Data, Operands, Wr};
 use crate::faults::{self, Fate};
 use crate::rules::request::{Outline, Sender, start};
 use crate::rules::requester::Outcome;
-use crate::rules::verbs::{Opcode, QpType, SendFlags};
+use crate::rules::verbs::{Opcode, QpType, SendFlags, Status};
 use crate::wire::connection::Mtu;
 use crate::wire::datagram::{Datagram, IPV4_AT};
 use crate::wire::exchange::{Answer, Exchange};
@@ -25,6 +27,7 @@ use crate::wire::psn::Psn;
 use crate::wire::requester::message::operation;
 
 use super::qp_attributes::Attributes;
+use behind::Behind;
 
 /// What a send queue keeps for it.
 #[derive(Debug)]
@@ -37,11 +40,13 @@ pub(super) struct Alone {
     is_tried: bool,
     /// The last try was lost: none is made before its time.
     is_lost: bool,
+    /// A datagram that comes behind the next.
+    behind: Option<Box<Behind>>,
 }
 
 impl Default for Alone {
     fn default() -> Self {
-        Self { next: Psn::new(0), answered: 0, is_tried: false, is_lost: false }
+        Self { next: Psn::new(0), answered: 0, is_tried: false, is_lost: false, behind: None }
     }
 }
 
@@ -71,21 +76,76 @@ impl Alone {
             return Outcome::NoAnswer;
         }
         let fate = faults::active().map_or(Fate::Carried, |faults| {
-            faults.request(out.wr.opcode, out.wr.datagram.is_some(), is_first)
+            faults.request(out.wr.opcode, out.request.length, out.wr.datagram.is_some(), is_first)
         });
         self.is_lost = fate == Fate::Lost;
+        if fate == Fate::Behind && self.behind.is_none() && is_sent(out) {
+            self.is_tried = false;
+            self.behind = Behind::new(out);
+            // What could not be kept is lost on the way.
+            return Outcome::NoAnswer;
+        }
         let outcome = match fate {
             Fate::Fails(status) => Outcome::Local(status),
-            Fate::Carried | Fate::Lost => self.show(carrier, attributes, out, is_early, fate == Fate::Lost),
+            Fate::Carried | Fate::Behind | Fate::Lost => {
+                self.show(carrier, attributes, out, is_early, fate == Fate::Lost)
+            }
             Fate::Twice => {
                 self.show(carrier, attributes, out, is_early, false);
                 self.show(carrier, attributes, out, is_early, false)
             }
         };
+        if let Some(behind) = self.behind.take_if(|_| fate != Fate::Lost) {
+            self.send_behind(carrier, attributes, out.endpoint, out.from, &behind);
+        }
         // Who is not answered tries again, if it is of those that are answered.
         let waits = matches!(outcome, Outcome::NoAnswer | Outcome::Held | Outcome::ReceiverNotReady(_));
         self.is_tried = waits && out.from.qp_type.is_reliable();
         outcome
+    }
+
+    /// Whether a datagram waits for the next.
+    pub(super) fn holds_back(&self) -> bool {
+        self.behind.is_some()
+    }
+
+    /// Sends one that has waited for the next long enough.
+    pub(super) fn release(
+        &mut self,
+        carrier: &mut Carrier,
+        attributes: &Attributes,
+        endpoint: &Endpoint,
+        from: &Initiator,
+    ) {
+        if let Some(behind) = self.behind.take_if(|behind| behind.is_due()) {
+            self.send_behind(carrier, attributes, endpoint, from, &behind);
+        }
+    }
+
+    fn send_behind(
+        &mut self,
+        carrier: &mut Carrier,
+        attributes: &Attributes,
+        endpoint: &Endpoint,
+        from: &Initiator,
+        behind: &Behind,
+    ) {
+        behind.send(endpoint, from, |out| {
+            // Its end was told.
+            let _ = self.show(carrier, attributes, out, false, false);
+        });
+    }
+
+    /// The head of the queue, which leaves another way, fails with this status: asked once for each.
+    pub(super) fn fails(&mut self, opcode: Opcode) -> Option<Status> {
+        let faults = faults::active()?;
+        let is_first = !std::mem::replace(&mut self.is_tried, true);
+        if is_first { faults.failure(opcode) } else { None }
+    }
+
+    /// It has ended.
+    pub(super) fn ended(&mut self) {
+        self.is_tried = false;
     }
 
     /// Carries it out, unless it is lost, and writes its packets where there is a capture.

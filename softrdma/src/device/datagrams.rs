@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::far::way;
+use super::link::is_link_down;
 use super::qp_attributes::Path;
 use super::send::SendSide;
 use super::{Device, QueuePair};
@@ -17,6 +18,7 @@ use crate::carrier::initiator::Initiator;
 use crate::carrier::near::bytes;
 use crate::carrier::outgoing::Outgoing;
 use crate::carrier::wr::{Data, Wr};
+use crate::faults;
 use crate::rules::qp::receives;
 use crate::rules::request::{Outline, Sender, start};
 use crate::rules::requester::{Action, Outcome};
@@ -107,13 +109,25 @@ impl QueuePair {
     /// where there was no room for all.
     pub(super) fn send_datagrams(&self, side: &mut SendSide) -> bool {
         self.talks_afar(true);
+        let most = match faults::active() {
+            None => BURST,
+            Some(faults) => {
+                if let Some(status) = side.ring.front().and_then(|wr| side.alone.fails(wr.opcode)) {
+                    self.end_datagram(side, Some(status));
+                    return true;
+                }
+                faults.wait_while_line_is_busy();
+                // Each is looked at.
+                1
+            }
+        };
         let (mut count, mut failure) = (0, None);
         // Without a network they are lost, as one is.
         let sent = if let (Some(network), Some(first)) = (self.device().network_way(), side.ring.front())
             && let Some(route) = first.route()
         {
             let mut burst = network.burst(&route.flow());
-            while count < BURST
+            while count < most
                 && let Some(wr) = side.ring.nth(count)
                 && wr.route() == Some(route)
             {
@@ -152,7 +166,7 @@ impl QueuePair {
         let (request, order) = (wr.posted(), self.completion_order(&wr));
         let outcome = match failure {
             Some(status) => Outcome::Local(status),
-            None if wr.route().is_some_and(Route::is_to_group) => {
+            None if wr.route().is_some_and(Route::is_to_group) && !is_link_down() => {
                 // Members on this host have theirs through shared memory.
                 let (endpoint, from) = (&self.device().endpoint, &side.initiator);
                 let out = Outgoing { endpoint, from, wr: &wr, request: &request, order: &order };
@@ -166,6 +180,7 @@ impl QueuePair {
         let action = side.requester.outcome(&request, outcome, self.device().now());
         debug_assert_ne!(action, Action::Later);
         side.ring.pop();
+        side.alone.ended();
         self.follow_outcome(side, &request, action, &order);
     }
 

@@ -27,6 +27,7 @@ use crate::carrier::near::target::Target;
 use crate::carrier::near::windows::{bind, local_invalidate};
 use crate::carrier::wr::{Data, Wr};
 use crate::error::{Error, Result};
+use crate::faults;
 use crate::rules::request::{self, Operands, Outline, start};
 use crate::rules::requester::{Action, Outcome, Retry, Syndrome};
 use crate::rules::verbs::{Attr, Opcode, QpState, QpType, Status};
@@ -34,6 +35,7 @@ use crate::wire::connection::Mtu;
 use crate::wire::opcode::{Opcode as WireOpcode, Operation, Transport};
 use crate::wire::packet::Packet;
 use crate::wire::requester::message::{Message, Taken, Ticket};
+use crate::wire::responder::step::Response;
 
 /// Answers that leave together; what is behind them leaves with the next look at the network.
 const ANSWERS: usize = 128;
@@ -56,6 +58,13 @@ fn check_mtu(mtu: Mtu, path: &Path) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Until when an answer with payload waits, as faults on request say that the line is busy.
+fn waits_for_line(response: &Response, now: u64) -> Option<u64> {
+    let is_heavy = response.payload.is_some_and(|part| part.length > 0);
+    let faults = faults::active().filter(|_| is_heavy)?;
+    Some(now.saturating_add(faults.line_is_busy_for()?))
 }
 
 /// Bytes of answers to a read that follow one another.
@@ -259,7 +268,8 @@ impl QueuePair {
             if far.begun > 0 || side.requester.state() != QpState::Rts {
                 break;
             }
-            let outcome = self.here(&side.initiator, &wr);
+            let fails = faults::active().and_then(|faults| faults.failure(wr.opcode));
+            let outcome = fails.map_or_else(|| self.here(&side.initiator, &wr), Outcome::Local);
             self.note_bound(&wr, outcome);
             let (request, order) = (wr.posted(), self.completion_order(&wr));
             let action = side.requester.outcome(&request, outcome, self.device().now());
@@ -292,7 +302,8 @@ impl QueuePair {
         // What fails here fails in its turn, and what it would have sent does not matter.
         let message = if checked.is_ok() { message } else { Message::new(Opcode::Send, 0) };
         let Ok(ticket) = far.requester.post(&message) else { return false };
-        if let Err(status) = checked {
+        let fails = || faults::active().and_then(|faults| faults.failure(wr.opcode));
+        if let Err(status) = checked.and_then(|_| fails().map_or(Ok(()), Err)) {
             far.requester.fail(ticket, status);
         }
         far.begun += 1;
@@ -446,6 +457,10 @@ impl QueuePair {
         let Some(mut response) = receiver.responder.next_response(now) else {
             return receiver.responder.resumes(now).map_or(Left::Nothing, Left::Later);
         };
+        if let Some(until) = waits_for_line(&response, now) {
+            receiver.responder.unsend(&response);
+            return Left::Later(until);
+        }
         let mut burst = network.burst(&peer.flow());
         let (mut loaded, mut answers) = (Batch::<_, BURST>::new(), 0);
         loop {
@@ -470,6 +485,11 @@ impl QueuePair {
                     return Left::NoRoom { has_sent: left > 0 };
                 }
                 loaded.truncate(0);
+                let waits = next.as_ref().and_then(|next| Some((next, waits_for_line(next, now)?)));
+                if let Some((next, until)) = waits {
+                    receiver.responder.unsend(next);
+                    return Left::Later(until);
+                }
             }
             match next {
                 Some(next) => response = next,

@@ -16,6 +16,7 @@
 //! | `datagrams` | datagrams to and from other hosts |
 //! | `far`, `network` | queue pairs that are connected to other hosts; packets that come for them |
 //! | `retry` | requests that wait: tried again by later calls, and by a thread in time |
+//! | `link` | the port's link, where faults on request take it down |
 //! | `idle` | threads that poll in vain while others want the processors |
 //! | `stuck` | queues moved away from peers that have their locks and do not go on |
 //! | `deferred` | objects that were destroyed while a peer had their lock |
@@ -101,6 +102,7 @@ mod events;
 mod far;
 mod frozen;
 mod idle;
+mod link;
 mod memory;
 mod multicast;
 mod network;
@@ -155,6 +157,7 @@ pub use comp_counter::{CompletionCounter, Counted, Operations};
 pub use completion::{CompletionQueue, CqFlags};
 pub use dma_buf::DmaBuf;
 pub use events::EventQueue;
+pub use link::{LinkWatch, is_link_down};
 pub use memory::{DeviceMemory, QueriedRegion, Region, WindowType};
 pub use qp::{QpInit, QueuePair};
 pub use qp_attributes::{Attributes, Capabilities, LID, Path, Queried, Source};

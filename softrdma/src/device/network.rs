@@ -281,7 +281,7 @@ impl Device {
             net.polls.look(began);
         }
         let own = self.endpoint.segment.owner().slot();
-        let mut looked = net.network.receive(|all| {
+        let mut looked = net.network.receive(began, |all| {
             packets += all.len();
             let receiver = |Arrived { packet: Packet { bth, .. }, .. }: &Arrived<'_>| {
                 (bth.dest_qp, bth.opcode.transport() == Transport::Ud)

@@ -227,6 +227,9 @@ impl Sending<'_> {
                     qp.schedule(side);
                 } else {
                     qp.follow_outcome(side, &request, action, &order);
+                    if side.alone.holds_back() {
+                        qp.schedule(side);
+                    }
                 }
             }
             Some(Started::Settles | Started::SettleFirst) => {}
@@ -370,6 +373,10 @@ impl QueuePair {
     }
 
     fn go_on(&self, side: &mut SendSide, mut early: bool) {
+        if side.alone.holds_back() {
+            let SendSide { alone, carrier, attributes, initiator, .. } = side;
+            alone.release(carrier, attributes, &self.device().endpoint, initiator);
+        }
         loop {
             if self.state() == QpState::Err && side.requester.state() != QpState::Err {
                 side.requester.set_state(QpState::Err);
@@ -429,7 +436,7 @@ impl QueuePair {
 
     /// Stands in the list of those that wait, or not; what it waits for.
     fn enlist(&self, side: &mut SendSide) -> Work {
-        let waits = !side.ring.is_empty() || side.unflushed;
+        let waits = !side.ring.is_empty() || side.unflushed || side.alone.holds_back();
         if waits != side.listed {
             side.listed = waits;
             if waits {
@@ -442,7 +449,7 @@ impl QueuePair {
             return Work::Wait(self.far_deadline(side));
         }
         match side.requester.work(side.ring.is_empty(), self.device().now()) {
-            Work::Nothing if side.unflushed => Work::Wait(None),
+            Work::Nothing if side.unflushed || side.alone.holds_back() => Work::Wait(None),
             work => work,
         }
     }

@@ -50,6 +50,9 @@ impl QueuePair {
         if far.held_up.until().is_some_and(|until| now < until) {
             return;
         }
+        if far.holds_for_line(now) {
+            return;
+        }
         let Some(mut transmit) = far.requester.next(now) else { return far.held_up.end() };
         // Locked before the burst.
         let mut behind = far.takes_behind().then(|| self.arrivals.lock());
@@ -97,6 +100,9 @@ impl QueuePair {
                 }
                 far.held_up.end();
                 loaded.truncate(0);
+                if let Some(next) = next.as_ref().filter(|_| far.holds_for_line(now)) {
+                    return far.requester.unsend(next);
+                }
             }
             match next {
                 Some(next) => transmit = next,

@@ -1,5 +1,5 @@
 //! Hears of changes of the addresses of the network namespace, without a thread: a netlink socket beside a bell
-//! in one descriptor that is readable when one of the two is.
+//! and the like in one descriptor that is readable when one of them is.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
@@ -39,25 +39,25 @@ impl Watch {
         }
     }
 
-    /// A descriptor that is readable while `other` is, or while a change was told of and not
+    /// A descriptor that is readable while one of the `others` is, or while a change was told of and not
     /// [looked at](Watch::has_changed). It is to be polled, and cannot be read.
     ///
     /// # Errors
     /// Descriptors or memory have run out.
-    pub fn beside(&self, other: RawFd) -> Result<OwnedFd> {
-        let both = epoll::create(libc::EPOLL_CLOEXEC);
-        if both < 0 {
+    pub fn beside(&self, others: impl IntoIterator<Item = RawFd>) -> Result<OwnedFd> {
+        let all = epoll::create(libc::EPOLL_CLOEXEC);
+        if all < 0 {
             return Err(Error::last("epoll_create1"));
         }
         // SAFETY: epoll_create1 returned this descriptor, and nobody else owns it.
-        let both = unsafe { OwnedFd::from_raw_fd(both) };
-        for fd in [Some(other), self.socket.as_ref().map(Descriptor::raw)].into_iter().flatten() {
+        let all = unsafe { OwnedFd::from_raw_fd(all) };
+        for fd in others.into_iter().chain(self.socket.as_ref().map(Descriptor::raw)) {
             let event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
-            if epoll::control(both.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, Some(event)) != 0 {
+            if epoll::control(all.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, Some(event)) != 0 {
                 return Err(Error::last("epoll_ctl"));
             }
         }
-        Ok(both)
+        Ok(all)
     }
 
     /// Whether the kernel told of a change since this was asked last. Never waits.
@@ -117,7 +117,7 @@ mod tests {
         for network in [Network::current(), None] {
             let watch = Watch::new(network).unwrap();
             assert_eq!(watch.socket.is_some(), network.is_some());
-            let both = watch.beside(read.as_raw_fd()).unwrap();
+            let both = watch.beside([read.as_raw_fd()]).unwrap();
             watch.has_changed();
             // SAFETY: one byte is readable, then writable.
             unsafe {

@@ -3,7 +3,7 @@
 use std::os::fd::{OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use softrdma::device::{Device, EventQueue};
+use softrdma::device::{Device, EventQueue, LinkWatch};
 use softrdma::rules::verbs::Event;
 use softrdma::shm::named::Named;
 use softrdma::shm::watch::Watch;
@@ -14,16 +14,21 @@ use super::gids::Gid;
 use super::qp::Qp;
 use super::srq::Srq;
 use super::{SoftContext, device, port};
-use crate::abi::verbs::{IBV_EVENT_GID_CHANGE, ibv_cq, ibv_event_type_t, ibv_qp, ibv_srq};
+use crate::abi::verbs::{
+    IBV_EVENT_GID_CHANGE, IBV_EVENT_PORT_ACTIVE, IBV_EVENT_PORT_ERR, ibv_cq, ibv_event_type,
+    ibv_event_type_t, ibv_qp, ibv_srq,
+};
 use crate::errno::Result;
 use crate::provider::object::Handle;
 use crate::provider::verbs::{AsyncEvent, EventSource, Events};
 
-/// What a context tells its program of: events of its objects, and that the table of GIDs has changed.
+/// What a context tells its program of: events of its objects, that the table of GIDs has changed, and what
+/// becomes of the port's link.
 pub struct AllEvents {
     /// Of the objects.
     pub queue: Arc<EventQueue>,
     watch: Watch,
+    link: Option<LinkWatch>,
     /// The table of GIDs as the program was last told to look at it.
     seen: Mutex<Vec<Gid>>,
 }
@@ -34,13 +39,15 @@ impl AllEvents {
         let queue = EventQueue::new(engine).map_err(refused)?;
         // First this, so that no change is missed.
         let watch = Watch::new(engine.network()).map_err(|error| refused(error.into()))?;
-        Ok(Self { queue, watch, seen: Mutex::new(named.table(device::addresses_anew(engine))) })
+        let link = LinkWatch::new().map_err(refused)?;
+        Ok(Self { queue, watch, link, seen: Mutex::new(named.table(device::addresses_anew(engine))) })
     }
 
     /// The descriptor of the program's, which is readable while an event waits. The queue's own stays with the
     /// queue.
     pub fn open(&self) -> Result<OwnedFd> {
-        self.watch.beside(self.queue.fd()).map_err(|error| refused(error.into()))
+        let link = self.link.as_ref().map(LinkWatch::fd);
+        self.watch.beside([self.queue.fd()].into_iter().chain(link)).map_err(|error| refused(error.into()))
     }
 
     /// Takes an event; None if there is none any more.
@@ -49,10 +56,14 @@ impl AllEvents {
     /// descriptor was readable, gets the event all the same where there is no other: with a file that blocks it
     /// would wait.
     pub fn next(&self, engine: &Device, named: &Named, at_once: bool) -> Option<AsyncEvent> {
-        let changed = || {
-            let (event_type, element) = (IBV_EVENT_GID_CHANGE as ibv_event_type_t, u64::from(port::NUMBER));
+        let of_port = |event: ibv_event_type| {
+            let (event_type, element) = (event as ibv_event_type_t, u64::from(port::NUMBER));
             AsyncEvent { event_type, element }
         };
+        let changed = || of_port(IBV_EVENT_GID_CHANGE);
+        if let Some(is_back) = self.link.as_ref().and_then(LinkWatch::next) {
+            return Some(of_port(if is_back { IBV_EVENT_PORT_ACTIVE } else { IBV_EVENT_PORT_ERR }));
+        }
         let told = self.watch.has_changed();
         if told && self.has_other_gids(engine, named) {
             return Some(changed());

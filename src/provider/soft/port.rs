@@ -2,6 +2,8 @@
 
 use core::ffi::c_int;
 
+use softrdma::device::is_link_down;
+
 use super::link::LinkLayer;
 use super::{SoftContext, gids, network};
 use crate::abi::verbs::*;
@@ -72,7 +74,7 @@ impl Ports for SoftContext {
         }
         let (qkeys, p_keys) = self.engine.violations();
         (attr.qkey_viol_cntr, attr.bad_pkey_cntr) = (qkeys, p_keys);
-        if !self.named.has_all() && self.gids().is_empty() {
+        if is_link_down() || (!self.named.has_all() && self.gids().is_empty()) {
             (attr.state, attr.phys_state) = (IBV_PORT_DOWN as ibv_port_state_t, PHYS_DISABLED);
         }
         Ok(())

@@ -140,7 +140,7 @@ impl Device {
         }
     }
 
-    fn changed(&mut self, file: Option<File>) {
+    pub(super) fn changed(&mut self, file: Option<File>) {
         if let Some(file) = file {
             self.wake(file);
             self.show(file);

@@ -9,6 +9,7 @@
 //! | [`datagram`] | what a receive queue keeps for datagrams that come |
 //! | [`receiver`] | what its receive queue keeps; requests that arrive are carried out there |
 //! | [`network`] | packets out and in |
+//! | `late` | packets that are taken later, where faults ask for that |
 //! | [`batch`] | what belongs to the packets of a burst |
 //! | [`management`] | management datagrams, by which connections are made |
 //! | [`pause`] | what did not leave, and when it is tried again |
@@ -19,6 +20,7 @@
 pub(crate) mod addresses;
 pub(crate) mod batch;
 pub(crate) mod datagram;
+mod late;
 pub(crate) mod management;
 pub(crate) mod network;
 pub(crate) mod pause;

@@ -2,12 +2,14 @@
 
 use std::convert::Infallible;
 use std::net::Ipv6Addr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use ironverbs_os::growth::{TryFill, try_room};
 
 use super::batch::Batch;
 use super::datagram::Arrived;
+use super::late::Late;
 use super::port::error::{PortError, SendError};
 use super::port::flow::Flow;
 use super::port::number::udp_port;
@@ -18,7 +20,7 @@ use super::port::socket::Socket;
 use super::port::{Port, groups};
 use crate::capture;
 use crate::error::Error;
-use crate::faults::{self, Faults};
+use crate::faults;
 use crate::shm::copy::Span;
 use crate::wire::connection::Mtu;
 use crate::wire::flow::Flow as WireFlow;
@@ -46,7 +48,15 @@ pub enum Missing {
 pub(crate) struct Network {
     port: Port,
     outgoing: Mutex<Outgoing>,
-    inbox: Mutex<Box<Inbox>>,
+    incoming: Mutex<Incoming>,
+    /// When what is taken later than it came is taken, on the device's clock; never, where there is none.
+    late: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Incoming {
+    inbox: Box<Inbox>,
+    late: Late,
 }
 
 /// Packets that are about to leave, each in a room of its own: what the program sends is copied, so that the
@@ -71,7 +81,8 @@ impl Network {
         bytes.fill_reserved(BURST * ROOM, || 0);
         let port = Port::open(slot, Options::default()).map_err(Missing::Port)?;
         let outgoing = Mutex::new(Outgoing { outbox, bytes, lengths: [(0, 0); BURST] });
-        Ok(Self { port, outgoing, inbox: Mutex::new(inbox) })
+        let incoming = Mutex::new(Incoming { inbox, late: Late::default() });
+        Ok(Self { port, outgoing, incoming, late: u64::MAX.into() })
     }
 
     /// The port.
@@ -118,34 +129,50 @@ impl Network {
         }
     }
 
-    /// Tells the packets that have come, those together that came so, and what that leaves, unless another
-    /// thread does so just now. Those that are damaged are dropped.
-    pub(crate) fn receive(&self, mut tell: impl FnMut(&[Arrived<'_>])) -> Looked {
-        let mut inbox = match self.inbox.try_lock() {
-            Ok(inbox) => inbox,
-            Err(TryLockError::Poisoned(inbox)) => inbox.into_inner(),
+    /// Tells the packets that have come, at this time of the device's clock, those together that came so, and
+    /// what that leaves, unless another thread does so just now. Those that are damaged are dropped.
+    pub(crate) fn receive(&self, now: u64, mut tell: impl FnMut(&[Arrived<'_>])) -> Looked {
+        let mut incoming = match self.incoming.try_lock() {
+            Ok(incoming) => incoming,
+            Err(TryLockError::Poisoned(incoming)) => incoming.into_inner(),
             Err(TryLockError::WouldBlock) => return Looked { by_another: true, ..Looked::NONE },
         };
-        let own = take(&mut inbox, self.port.own(), &mut tell);
-        let Some(groups) = self.port.groups() else { return own };
-        // No answer comes there that may be missed.
-        let more = take(&mut inbox, groups, &mut tell).more;
-        Looked { more: own.more | more, ..own }
+        let mut looked = take(&mut incoming, self.port.own(), now, &mut tell);
+        if let Some(groups) = self.port.groups() {
+            // No answer comes there that may be missed.
+            looked.more |= take(&mut incoming, groups, now, &mut tell).more;
+        }
+        if let Some(faults) = faults::active() {
+            incoming.late.tell_due(faults, now, &mut |flow, bytes| tell_packet(flow, bytes, &mut tell));
+            self.late.store(incoming.late.next_due(), Ordering::Relaxed);
+        }
+        looked
+    }
+
+    /// When packets are to be [taken](Self::receive) that have come already; never, where there are none.
+    pub(crate) fn next_late(&self) -> u64 {
+        self.late.load(Ordering::Relaxed)
     }
 }
 
 /// Tells the packets that have come at a socket, and what that leaves.
-fn take(inbox: &mut Inbox, socket: &Socket, tell: &mut impl FnMut(&[Arrived<'_>])) -> Looked {
+fn take(incoming: &mut Incoming, socket: &Socket, now: u64, tell: &mut impl FnMut(&[Arrived<'_>])) -> Looked {
+    let Incoming { inbox, late } = incoming;
     for _ in 0..ROUNDS {
         let received = inbox.receive(socket, |flow, all| {
-            let mut arrived = Batch::<_, { 2 * TOGETHER }>::new();
+            let mut arrived = Batch::<_, TOGETHER>::new();
             for bytes in all {
                 if let Some((wire, packet, identification)) = open(flow, bytes) {
                     if let Some(capture) = capture::active() {
                         capture.batch().add(&wire, identification, bytes);
                     }
-                    for _ in 0..faults::active().map_or(1, Faults::packet) {
-                        arrived.push(Arrived { flow, wire, packet, identification });
+                    match faults::active() {
+                        None => arrived.push(Arrived { flow, wire, packet, identification }),
+                        Some(faults) => {
+                            late.came(faults, now, flow, bytes, &mut |flow, bytes| {
+                                tell_packet(flow, bytes, tell);
+                            });
+                        }
                     }
                 }
             }
@@ -158,6 +185,12 @@ fn take(inbox: &mut Inbox, socket: &Socket, tell: &mut impl FnMut(&[Arrived<'_>]
         }
     }
     Looked { more: true, ..Looked::NONE }
+}
+
+fn tell_packet(flow: &Flow, bytes: &[u8], tell: &mut impl FnMut(&[Arrived<'_>])) {
+    if let Some((wire, packet, identification)) = open(flow, bytes) {
+        tell(&[Arrived { flow, wire, packet, identification }]);
+    }
 }
 
 /// The packet in a UDP payload, where it is whole, between which addresses it goes, and its identification.
@@ -259,6 +292,12 @@ impl Burst<'_> {
         let (Some(wire), Outgoing { outbox, bytes, lengths }) = (wire, &mut *self.outgoing) else {
             return count;
         };
+        if let Some(faults) = faults::active() {
+            if faults.is_link_down() {
+                return count;
+            }
+            faults.packets_leave((0..count).map(|n| lengths[n].1 as u64).sum());
+        }
         let packet = |n: usize| &bytes[n * ROOM..][..lengths[n].1];
         let (mut pieces, mut packets) = (Batch::<_, BURST>::new(), Batch::<_, BURST>::new());
         (0..count).for_each(|n| pieces.push([Piece::of(packet(n))]));

@@ -20,6 +20,11 @@ impl Pause {
         self.until
     }
 
+    /// There is none until this time.
+    pub(crate) fn hold(&mut self, until: u64) {
+        *self = Self { until, length: SHORTEST };
+    }
+
     /// There was room.
     pub(crate) fn end(&mut self) {
         *self = Self::default();
@@ -59,5 +64,7 @@ mod tests {
         assert_eq!(pause.begin(7, true), 5_007);
         pause.end();
         assert_eq!((pause.until(), pause.begin(0, false)), (None, 5_000));
+        pause.hold(9);
+        assert_eq!(pause.until(), Some(9));
     }
 }

@@ -7,6 +7,7 @@ use super::Peer;
 use super::pause::Pause;
 use crate::carrier::wr::{Operands, Wr};
 use crate::error::Result;
+use crate::faults::{self, Faults};
 use crate::rules::requester::Retry;
 use crate::rules::verbs::{Opcode, SendFlags};
 use crate::wire::requester::Requester;
@@ -42,6 +43,15 @@ impl Sender {
         self.requester.start(self.peer.connection(psn), retry, max_rd_atomic);
         (self.begun, self.first) = (0, 0);
         self.held_up.end();
+    }
+
+    /// Whether nothing more leaves for a while, as faults on request say that the line is busy.
+    pub(crate) fn holds_for_line(&mut self, now: u64) -> bool {
+        let busy = faults::active().and_then(Faults::line_is_busy_for);
+        if let Some(busy) = busy {
+            self.held_up.hold(now.saturating_add(busy));
+        }
+        busy.is_some()
     }
 
     /// Whether an acknowledgement is to leave behind the packet that is next: asked once.

@@ -128,7 +128,8 @@ pub(super) fn run(device: &Weak<Device>, ends: &AtomicBool) {
         let fds = [door, port.own().raw(), port.groups().map_or(-1, Socket::raw)];
         net.later.look_after(sight.polls && !has_left);
         sight.before = polling();
-        let pause = net.resumes.load(Ordering::Relaxed).saturating_sub(sight.before.now).min(SLEEP);
+        let resumes = net.resumes.load(Ordering::Relaxed).min(net.network.next_late());
+        let pause = resumes.saturating_sub(sight.before.now).min(SLEEP);
         drop(device);
         is_asked = match (sight.polls, more) {
             _ if has_left => wait(&fds[..1], SLEEP),
