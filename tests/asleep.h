@@ -74,10 +74,16 @@ static inline int is_for_file(long call)
 	return is_poll(call) || call == SYS_read || call == SYS_write;
 }
 
-/* Of everything but a pause of the program's own. */
+/* Of a pause of the program's own. */
+static inline int is_pause(long call)
+{
+	return call == SYS_nanosleep || call == SYS_clock_nanosleep;
+}
+
+/* Of everything but that. */
 static inline int is_wait(long call)
 {
-	return call != SYS_nanosleep && call != SYS_clock_nanosleep;
+	return !is_pause(call);
 }
 
 /* Whether a thread sleeps in such a call; in any where the kernel does not say. */

@@ -3,12 +3,13 @@
  *
  * A destructor, which runs after everything registered with atexit(), sends a message and waits for its completion; the peer
  * gets it. At exit the process leaves nothing in the folder, though it closed nothing, and threads of it wait for events, for a
- * file, a condition, and each other. A child of it that ends before takes nothing away. Nor is anything left by a process
+ * file, a condition, a word, and each other, or pause: for long, or shortly and then wait. A child of it that ends before takes nothing away. Nor is anything left by a process
  * whose first thread has ended before.
  */
 #include "peer.h"
 
 #include <dirent.h>
+#include <linux/futex.h>
 
 #include "../asleep.h"
 
@@ -64,7 +65,9 @@ static int names(const char *folder)
 	return count;
 }
 
-static pid_t waits[4];
+enum { THREADS = 7 };
+
+static pid_t waits[THREADS];
 static pthread_t first;
 
 static void *for_completion(void *none)
@@ -106,7 +109,44 @@ static void *for_thread(void *none)
 	return NULL;
 }
 
-/* Has the process end while threads of it wait for ever. */
+/* As QEMU's threads wait: for a word that other processes could change. */
+static void for_ever(void)
+{
+	static int word;
+
+	for (;;)
+		syscall(SYS_futex, &word, FUTEX_WAIT, 0, NULL, NULL, 0);
+}
+
+static void *for_word(void *none)
+{
+	waits[4] = (pid_t)syscall(SYS_gettid);
+	for_ever();
+	return none;
+}
+
+static void *pauses(void *none)
+{
+	waits[5] = (pid_t)syscall(SYS_gettid);
+	sleep(100000);
+	return none;
+}
+
+static void *pauses_and_waits(void *none)
+{
+	waits[6] = (pid_t)syscall(SYS_gettid);
+	for (int i = 0; i < 10; i++)
+		usleep(10000);
+	for_ever();
+	return none;
+}
+
+static int is_either(long call)
+{
+	return is_wait(call) || is_pause(call);
+}
+
+/* Has the process end while threads of it wait for ever, or pause. */
 static void leave_threads(void)
 {
 	static int pipes[2];
@@ -115,10 +155,11 @@ static void leave_threads(void)
 
 	if (!channel || pipe(pipes) || pthread_create(&first, NULL, for_completion, channel) ||
 	    pthread_create(&thread, NULL, for_file, pipes) || pthread_create(&thread, NULL, for_condition, NULL) ||
-	    pthread_create(&thread, NULL, for_thread, NULL))
+	    pthread_create(&thread, NULL, for_thread, NULL) || pthread_create(&thread, NULL, for_word, NULL) ||
+	    pthread_create(&thread, NULL, pauses, NULL) || pthread_create(&thread, NULL, pauses_and_waits, NULL))
 		fail("threads");
-	for (int i = 0; i < 4; i++)
-		if (!until_asleep(&waits[i], is_wait))
+	for (int i = 0; i < THREADS; i++)
+		if (!until_asleep(&waits[i], i < 5 ? is_wait : is_either))
 			fail("thread %d has ended", i);
 }
 

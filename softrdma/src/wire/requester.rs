@@ -19,8 +19,9 @@
 //! then it goes on or waits for the time-out. So an answer that comes twice, or late, does not send everything
 //! once more.
 //!
-//! A long read is asked for in parts, no larger than the window, so that an answer does not overrun the receive
-//! buffer. Each part is a request of its own, and they take the PSNs that one request for all of it would.
+//! A long read is asked for in parts, no larger than the window is where a round trip is short, so that an
+//! answer does not overrun the receive buffer. Each part is a request of its own, and they take the PSNs that
+//! one request for all of it would.
 
 mod answers;
 mod credits;
@@ -37,7 +38,7 @@ use super::connection::{Connection, Mtu};
 use super::opcode::{Extra, Opcode, Operation, Position, Transport};
 use super::packet::{AtomicEth, Bth, Head, Headers, Reth, pad_of};
 use super::psn::Psn;
-use super::window::Window;
+use super::window::{MOST, Window};
 use crate::rules::requester::Retry;
 use crate::rules::verbs::Status;
 use credits::{Credits, takes_request};
@@ -328,11 +329,12 @@ impl Requester {
         }
         let left = pending.end - self.cursor;
         // Not in crumbs, each of which takes one of few places.
-        let worthwhile = left.min(u64::from(self.window.size() / 2).max(1));
+        let part = self.window.size().min(MOST);
+        let worthwhile = left.min(u64::from(part / 2).max(1));
         if room < worthwhile {
             return None;
         }
-        let end = self.cursor + left.min(room);
+        let end = self.cursor + left.min(room).min(part.into());
         self.asked[(self.asked_tail & mask) as usize] = Asked { ticket: self.at, first: self.cursor, end };
         self.asked_tail += 1;
         self.credits.begins(false);
@@ -389,14 +391,15 @@ impl Requester {
     }
 
     /// Whether a packet asks for an acknowledgement: at the end of a message, where nothing may be sent behind
-    /// it, and at least four times in a window.
+    /// it, and at least four times in a window, or in as much of it as there is on a short way: so few leave
+    /// together.
     fn asks_for_acknowledgement(&self, ends: bool, end: u64) -> bool {
         let window = self.window.size();
         self.connection.transport == Transport::Rc
             && (ends
                 || self.probes
                 || end - self.oldest >= u64::from(window)
-                || self.unasked + 1 >= window / 4)
+                || self.unasked + 1 >= window.min(MOST) / 4)
     }
 
     /// The next message that has ended, oldest first. After one that failed all others are flushed.

@@ -5,9 +5,19 @@
 //! tenths of it (RFC 9438 §4.6: the shares of flows that meet differ less than where it takes half), a mark of
 //! congestion half, once for all that was lost or marked in one round trip: as long as no packet is
 //! acknowledged that was sent after it.
+//!
+//! Where a round trip is short, more packets than [`MOST`] would wait in queues and in the peer's receive
+//! buffer alone. Where it is long, they are on the way, so there may be more, and they become more one by one.
 
-/// Most packets under way, as soft-RoCE's requester has (`RXE_MAX_UNACKED_PSNS`).
+/// Most packets under way, as soft-RoCE's requester has (`RXE_MAX_UNACKED_PSNS`), where a round trip is short.
 pub const MOST: u32 = 128;
+
+/// Most on any way.
+pub const MOST_FAR: u32 = 1024;
+
+/// Nanoseconds in which a processor sends about as many packets as [`MOST`]: a round trip that takes no longer
+/// is short.
+const SHORT: u64 = 200_000;
 
 /// Packets under way at the beginning.
 pub const START: u32 = 16;
@@ -20,6 +30,8 @@ const LEAST: u32 = 2;
 pub struct Window {
     size: u32,
     limit: u32,
+    /// By the round trip.
+    most: u32,
     /// Below that it grows by every packet.
     threshold: u32,
     /// Acknowledged since it grew last, above the threshold.
@@ -32,7 +44,7 @@ impl Window {
     /// That of a fresh connection.
     #[must_use]
     pub const fn new() -> Self {
-        Self { size: START, limit: MOST, threshold: MOST, acknowledged: 0, answered_for: 0 }
+        Self { size: START, limit: MOST_FAR, most: MOST, threshold: MOST, acknowledged: 0, answered_for: 0 }
     }
 
     /// How many packets may be under way.
@@ -49,9 +61,15 @@ impl Window {
         self.threshold < MOST && self.size < MOST
     }
 
-    /// Sets how many it may be at most: what the peer has room for. At least one, at most [`MOST`].
+    /// Sets how many it may be at most: what the peer has room for. At least one, at most [`MOST_FAR`].
     pub fn set_limit(&mut self, packets: u32) {
-        self.limit = packets.clamp(1, MOST);
+        self.limit = packets.clamp(1, MOST_FAR);
+    }
+
+    /// A round trip takes so many nanoseconds where nothing waits on the way: the shortest that was seen.
+    pub fn set_round_trip(&mut self, nanoseconds: u64) {
+        let most = nanoseconds.saturating_mul(MOST.into()) / SHORT;
+        self.most = most.clamp(MOST.into(), MOST_FAR.into()) as u32;
     }
 
     /// So many packets were acknowledged, of so many that were under way. One that was not used by half says
@@ -69,7 +87,7 @@ impl Window {
                 self.size += 1;
             }
         }
-        self.size = self.size.min(MOST);
+        self.size = self.size.min(self.most);
     }
 
     /// The packet `lost` was lost; `sent` is the one behind the last that was sent.
@@ -119,6 +137,29 @@ mod tests {
         window.acknowledged(1, 22);
         assert_eq!(window.size(), 23);
         (0..100_000).for_each(|_| window.acknowledged(1, 128));
+        assert_eq!(window.size(), MOST);
+    }
+
+    #[test]
+    fn holds_more_where_a_round_trip_is_long() {
+        let grown = |nanoseconds| {
+            let mut window = Window::new();
+            window.set_round_trip(nanoseconds);
+            (0..2_000_000).for_each(|_| window.acknowledged(1, window.size()));
+            window.size()
+        };
+        assert_eq!([0, 20_000, SHORT].map(grown), [MOST; 3]);
+        assert_eq!([2 * SHORT, 3 * SHORT].map(grown), [2 * MOST, 3 * MOST]);
+        assert_eq!([8 * SHORT, u64::MAX].map(grown), [MOST_FAR; 2]);
+        // Not at once: of what is lost beyond that all is sent again.
+        let mut window = Window::new();
+        window.set_round_trip(u64::MAX);
+        (0..7).for_each(|_| window.acknowledged(window.size(), window.size()));
+        assert_eq!(window.size(), MOST + 4);
+        // The way has become another.
+        (0..2_000_000).for_each(|_| window.acknowledged(1, window.size()));
+        window.set_round_trip(SHORT);
+        window.acknowledged(1, window.size());
         assert_eq!(window.size(), MOST);
     }
 

@@ -11,7 +11,7 @@ use softrdma::device::{Device, Settings};
 use softrdma::shm::folder::Config;
 
 use super::convert::refused;
-use super::threads::{Others, others, others_after_a_moment};
+use super::threads::{Others, Threads};
 use super::{SoftContext, gids, identity, network, port};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
@@ -99,8 +99,11 @@ pub extern "C" fn leave() {
         // A peer whose message the program has must not wait in vain, whatever the program's threads do.
         engine.send_acknowledgements_now();
         // Again where one woke just now.
-        let at_rest = || others() == Others::AtRest;
-        let _ = (0..3).any(|_| others_after_a_moment() != Others::AtRest || engine.leave_if(at_rest));
+        let mut threads = Threads::default();
+        let _ = (0..3).any(|_| {
+            threads.look_after_a_moment() != Others::AtRest
+                || engine.leave_if(|| threads.look() == Others::AtRest)
+        });
         Ok(())
     });
 }

@@ -2,8 +2,9 @@
 //!
 //! The kernel says in which system call each sleeps. One that waits there for a file, another process or
 //! thread, or a signal is at no work of the engine's, and finds at its next call into it that the process has
-//! left. One that runs may be at work in another process's memory, and so may one that pauses, or waits for a
-//! word that processes share.
+//! left. One that runs may be at work in another process's memory, and so may one that is in a call that soon
+//! ends, pauses, or waits for a word that processes share. The engine's pauses are short: one that lasts is the
+//! program's.
 //!
 //! Nothing here asks for memory, since the process may end in a signal handler that interrupted the allocator.
 
@@ -24,27 +25,114 @@ use softrdma::shm::Error;
 pub enum Others {
     /// Each is the engine's own, or sleeps where the engine never does while it is at work.
     AtRest,
+    /// Some pause, or are in a call that soon ends.
+    Pause,
     /// Some run.
     Run,
     /// Some may be at work, and that will not end soon; or it cannot be seen.
     Unknown,
 }
 
-/// What those do that do most.
-pub fn others() -> Others {
-    let Ok(threads) = open(AT_FDCWD, c"/proc/self/task", OFlag::O_DIRECTORY) else { return Others::Unknown };
-    let own = gettid().as_raw();
-    let mut most = Others::AtRest;
-    let told = listing::each_name(threads.as_fd(), |name| {
-        let number = name.to_str().ok().and_then(|name| name.parse().ok());
-        if number.is_none_or(|number| number != own && !is_own_thread(number)) {
-            let thread = open(threads.as_fd(), name, OFlag::O_DIRECTORY);
-            most = thread.map_or_else(without, |thread| does(&thread)).max(most);
+/// The other threads, and which of them were seen to pause.
+#[derive(Debug, Default)]
+pub struct Threads {
+    pauses: [Option<Pause>; PAUSES],
+}
+
+/// A thread that pauses, how much it had run by then, and when that was seen first.
+#[derive(Clone, Copy, Debug)]
+struct Pause {
+    thread: libc::pid_t,
+    ran: [u64; 2],
+    since: Instant,
+}
+
+/// Threads that pause at a time: of others it is not seen that their pauses last.
+const PAUSES: usize = 16;
+/// The engine's pauses end before.
+const LASTS: Duration = Duration::from_millis(40);
+
+impl Threads {
+    /// What those do that do most.
+    pub fn look(&mut self) -> Others {
+        let Ok(threads) = open(AT_FDCWD, c"/proc/self/task", OFlag::O_DIRECTORY) else {
+            return Others::Unknown;
+        };
+        let own = gettid().as_raw();
+        let mut most = Others::AtRest;
+        let told = listing::each_name(threads.as_fd(), |name| {
+            let number = name.to_str().ok().and_then(|name| name.parse().ok());
+            if number.is_none_or(|number| number != own && !is_own_thread(number)) {
+                let thread = open(threads.as_fd(), name, OFlag::O_DIRECTORY);
+                let number = number.unwrap_or(0);
+                most = thread.map_or_else(without, |thread| self.does(number, &thread)).max(most);
+            }
+            // Nothing is more than that.
+            if most == Others::Unknown { Err(Error::Gone) } else { Ok(()) }
+        });
+        if told.is_ok() { most } else { Others::Unknown }
+    }
+
+    /// The same, when those that run or pause have had some time to come to rest: threads that the end of the
+    /// program's work has woken mostly sleep again soon.
+    pub fn look_after_a_moment(&mut self) -> Others {
+        /// Of processor time: one that runs on has used it up, and one that waits for a processor has it yet.
+        const MOMENT: Duration = Duration::from_millis(5);
+        const LONGEST: Duration = Duration::from_secs(1);
+        /// Some pause again and again, and the program is not to end later for those.
+        const LONGEST_PAUSE: Duration = Duration::from_millis(150);
+        /// Between looks: at first, and in the end.
+        const NAPS: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(5)];
+        let used = || ClockId::CLOCK_PROCESS_CPUTIME_ID.now().map(Duration::from).unwrap_or(Duration::MAX);
+        let (begun, before) = (Instant::now(), used());
+        let [mut nap, longest] = NAPS;
+        loop {
+            let found = self.look();
+            let longest_wait = match found {
+                Others::AtRest | Others::Unknown => return found,
+                Others::Pause => LONGEST_PAUSE,
+                Others::Run => LONGEST,
+            };
+            if used().saturating_sub(before) > MOMENT || begun.elapsed() > longest_wait {
+                return found;
+            }
+            std::thread::sleep(nap);
+            nap = (2 * nap).min(longest);
         }
-        // Nothing is more than that.
-        if most == Others::Unknown { Err(Error::Gone) } else { Ok(()) }
-    });
-    if told.is_ok() { most } else { Others::Unknown }
+    }
+
+    fn does(&mut self, number: libc::pid_t, thread: &OwnedFd) -> Others {
+        match text(thread, c"syscall", &mut [0; 256]) {
+            Ok(call) if call.starts_with(b"running") => Others::Run,
+            Ok(call) => match str::from_utf8(call).map_or(Call::Other, Call::of) {
+                Call::Wait => Others::AtRest,
+                Call::Pause => self.pauses(number, thread),
+                Call::Short => Others::Pause,
+                Call::Other if has_ended(thread) => Others::AtRest,
+                Call::Other => Others::Unknown,
+            },
+            // Of what has ended, not everybody may read the call.
+            Err(_) if has_ended(thread) => Others::AtRest,
+            Err(_) => Others::Unknown,
+        }
+    }
+
+    /// Of a thread that pauses: whether it has done so for as long as the engine never does.
+    fn pauses(&mut self, thread: libc::pid_t, files: &OwnedFd) -> Others {
+        let Some(ran) = ran(files) else { return Others::Unknown };
+        let now = Instant::now();
+        let is_it = |pause: &Option<Pause>| pause.is_none_or(|pause| pause.thread == thread);
+        let Some(place) = self.pauses.iter_mut().find(|pause| is_it(pause)) else { return Others::Unknown };
+        match place {
+            Some(pause) if pause.ran == ran => {
+                if now.saturating_duration_since(pause.since) > LASTS {
+                    return Others::AtRest;
+                }
+            }
+            _ => *place = Some(Pause { thread, ran, since: now }),
+        }
+        Others::Pause
+    }
 }
 
 fn open(folder: BorrowedFd<'_>, name: &CStr, flags: OFlag) -> nix::Result<OwnedFd> {
@@ -63,32 +151,15 @@ fn without(why: nix::Error) -> Others {
     if matches!(why, nix::Error::ENOENT | nix::Error::ESRCH) { Others::AtRest } else { Others::Unknown }
 }
 
-/// The same, when those that run have had some time to come to rest: threads that the end of the program's work
-/// has woken mostly sleep again soon.
-pub fn others_after_a_moment() -> Others {
-    /// Of processor time: one that runs on has used it up, and one that waits for a processor has it yet.
-    const MOMENT: Duration = Duration::from_millis(5);
-    const LONGEST: Duration = Duration::from_secs(1);
-    const PAUSE: Duration = Duration::from_micros(50);
-    let used = || ClockId::CLOCK_PROCESS_CPUTIME_ID.now().map(Duration::from).unwrap_or(Duration::MAX);
-    let (begun, before) = (Instant::now(), used());
-    loop {
-        let found = others();
-        if found != Others::Run || used().saturating_sub(before) > MOMENT || begun.elapsed() > LONGEST {
-            return found;
-        }
-        std::thread::sleep(PAUSE);
-    }
-}
-
-fn does(thread: &OwnedFd) -> Others {
-    match text(thread, c"syscall", &mut [0; 256]) {
-        Ok(call) if call.starts_with(b"running") => Others::Run,
-        Ok(call) if str::from_utf8(call).is_ok_and(waits) => Others::AtRest,
-        // Of what has ended, not everybody may read the call.
-        _ if has_ended(thread) => Others::AtRest,
-        _ => Others::Unknown,
-    }
+/// How long a thread has run, and how often: as long as both stay, it has not. `None` where the kernel does not
+/// count.
+fn ran(thread: &OwnedFd) -> Option<[u64; 2]> {
+    let mut room = [0; 256];
+    let mut words =
+        str::from_utf8(text(thread, c"schedstat", &mut room).ok()?).ok()?.split_ascii_whitespace();
+    let mut number = |skipped| words.nth(skipped)?.parse().ok();
+    let ran = [number(0)?, number(1)?];
+    (ran[1] > 0).then_some(ran)
 }
 
 /// Whether a thread is gone, or no more than its number: the first of a process has that as long as there are
@@ -104,7 +175,19 @@ fn has_ended(thread: &OwnedFd) -> bool {
     }
 }
 
-/// Waits that end by somebody else's doing. Of pauses, the engine makes some while it has a lock.
+/// What a thread sleeps in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    /// A wait that ends by somebody else's doing.
+    Wait,
+    /// A pause: the engine makes some while it has a lock.
+    Pause,
+    /// A call that ends by itself, and mostly soon: the engine makes such while it has a lock.
+    Short,
+    /// Any other, or none that is known.
+    Other,
+}
+
 const WAITS: &[libc::c_long] = &[
     libc::SYS_read,
     libc::SYS_readv,
@@ -131,46 +214,86 @@ const OLD_WAITS: &[libc::c_long] = &[libc::SYS_poll, libc::SYS_select, libc::SYS
 #[cfg(not(target_arch = "x86_64"))]
 const OLD_WAITS: &[libc::c_long] = &[];
 
-/// Whether a thread waits so, by the line of its file `syscall`: the number and the arguments, or that it runs.
-fn waits(call: &str) -> bool {
-    let mut words = call.split_ascii_whitespace();
-    let Some(number) = words.next().and_then(|word| word.parse().ok()) else { return false };
-    if number != libc::SYS_futex {
-        return WAITS.contains(&number) || OLD_WAITS.contains(&number);
+/// To send waits for locks of the kernel, netlink for one that is kept while network namespaces end.
+const SHORT: &[libc::c_long] = &[
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_sendmmsg,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_mmap,
+    libc::SYS_munmap,
+    libc::SYS_mprotect,
+    libc::SYS_madvise,
+];
+
+impl Call {
+    /// By the line of a thread's file `syscall`: the number and the arguments, or that it runs.
+    fn of(call: &str) -> Self {
+        let mut words = call.split_ascii_whitespace();
+        let Some(number) = words.next().and_then(|word| word.parse().ok()) else { return Self::Other };
+        match number {
+            libc::SYS_nanosleep | libc::SYS_clock_nanosleep => Self::Pause,
+            libc::SYS_futex if is_programs(words) => Self::Wait,
+            _ if WAITS.contains(&number) || OLD_WAITS.contains(&number) => Self::Wait,
+            _ if SHORT.contains(&number) => Self::Short,
+            _ => Self::Other,
+        }
     }
-    let operation = words.nth(1).and_then(|word| word.strip_prefix("0x"));
-    let Some(operation) = operation.and_then(|word| i32::from_str_radix(word, 16).ok()) else { return false };
-    // The engine's on shared words are FUTEX_WAIT; pthread_join waits by a bit set.
+}
+
+/// Whether a wait for a word, with these arguments, is none of the engine's: those are for shared words
+/// (FUTEX_WAIT) and end after some time. pthread_join waits by a bit set.
+fn is_programs<'a>(arguments: impl Iterator<Item = &'a str>) -> bool {
+    let mut arguments = arguments.map(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
+    // Behind the word's address, and with what it is compared between them.
+    let (Some(Some(operation)), Some(Some(timeout))) = (arguments.nth(1), arguments.nth(1)) else {
+        return false;
+    };
+    let Ok(operation) = i32::try_from(operation) else { return false };
     let kind = operation & libc::FUTEX_CMD_MASK;
-    kind == libc::FUTEX_WAIT_BITSET || (kind == libc::FUTEX_WAIT && operation & libc::FUTEX_PRIVATE_FLAG != 0)
+    let is_private = operation & libc::FUTEX_PRIVATE_FLAG != 0;
+    kind == libc::FUTEX_WAIT_BITSET || kind == libc::FUTEX_WAIT && (is_private || timeout == 0)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
     #[test]
     fn waits_of_the_engine_at_work_are_none() {
-        let futex = |operation: i32| format!("{} 0x7f00 {operation:#x} 0x2 0x0\n", libc::SYS_futex);
+        let futex = |operation: i32| format!("{} 0x7f00 {operation:#x} 0x2 0x7ffe 0x0\n", libc::SYS_futex);
         let private = libc::FUTEX_PRIVATE_FLAG;
         let bits = libc::FUTEX_WAIT_BITSET;
-        assert!(waits(&format!("{} 0x3 0x1 0xffffffffffffffff\n", libc::SYS_ppoll)));
+        assert_eq!(Call::of(&format!("{} 0x3 0x1 0xffffffffffffffff\n", libc::SYS_ppoll)), Call::Wait);
         for operation in [libc::FUTEX_WAIT | private, bits | private, bits | libc::FUTEX_CLOCK_REALTIME] {
-            assert!(waits(&futex(operation)), "{operation:#x}");
+            assert_eq!(Call::of(&futex(operation)), Call::Wait, "{operation:#x}");
         }
-        assert!(!waits(&futex(libc::FUTEX_WAIT)));
-        for pause in [libc::SYS_nanosleep, libc::SYS_clock_nanosleep, libc::SYS_process_vm_writev] {
-            assert!(!waits(&format!("{pause} 0x0 0x0\n")));
+        assert_eq!(Call::of(&futex(libc::FUTEX_WAIT)), Call::Other);
+        // QEMU's threads wait so.
+        let for_ever = format!("{} 0x55b4 0x0 0xffffffff 0x0 0x0 0x0 0x7f01 0x7f02\n", libc::SYS_futex);
+        assert_eq!(Call::of(&for_ever), Call::Wait);
+        for (number, call) in [
+            (libc::SYS_nanosleep, Call::Pause),
+            (libc::SYS_clock_nanosleep, Call::Pause),
+            (libc::SYS_process_vm_writev, Call::Short),
+            (libc::SYS_sendmsg, Call::Short),
+            (libc::SYS_flock, Call::Other),
+        ] {
+            assert_eq!(Call::of(&format!("{number} 0x0 0x0 0x0 0x0\n")), call);
         }
-        let cut = [format!("{}", libc::SYS_futex), format!("{} 0x1", libc::SYS_futex)];
-        for unknown in ["running\n", "-1 0x7f00 0x7f01\n", "", &cut[0], &cut[1]] {
-            assert!(!waits(unknown), "{unknown}");
+        for unknown in ["running\n", "-1 0x7f00 0x7f01\n", ""] {
+            assert_eq!(Call::of(unknown), Call::Other, "{unknown}");
+        }
+        for cut in ["", " 0x1", " 0x1 0x0", " 0x1 0x0 0x2", " 0x1 0x0 0x2 ", " 0x1 0x0 0x2 0"] {
+            assert_eq!(Call::of(&format!("{}{cut}", libc::SYS_futex)), Call::Other, "{cut}");
         }
     }
 
     #[test]
     fn a_thread_that_runs_is_seen_by_any_name() {
-        use std::sync::atomic::{AtomicBool, Ordering};
         for name in ["worker", "ironverbs", "ironverbs-bench"] {
             let ends = AtomicBool::new(false);
             std::thread::scope(|scope| {
@@ -180,7 +303,8 @@ mod tests {
                     }
                 };
                 let thread = std::thread::Builder::new().name(name.into()).spawn_scoped(scope, spins);
-                let found = (others(), others_after_a_moment());
+                let mut threads = Threads::default();
+                let found = (threads.look(), threads.look_after_a_moment());
                 ends.store(true, Ordering::Relaxed);
                 assert!(thread.is_ok() && found.0 >= Others::Run && found.1 >= Others::Run, "{name}");
             });

@@ -44,19 +44,34 @@ const PYVERBS: [(&str, &str, &str); 2] = [
 ];
 
 /// Programs on the software device.
-const SOFT_SUITES: [Suite; 2] = [
-    Suite {
-        title: "Debian's pingpongs and perftest",
-        table: "tests/soft/cases.txt",
-        results: "tests/results/programs-soft.txt",
-        command: "RECORD=1 scripts/test soft_programs network_programs",
-    },
-    Suite {
-        title: "UCX and Open MPI",
-        table: "tests/soft/stock.txt",
-        results: "tests/results/stock-soft.txt",
-        command: "RECORD=1 scripts/test soft_stock network_programs",
-    },
+const SOFT_SUITES: [(Suite, &[(&str, &str)]); 3] = [
+    (
+        Suite {
+            title: "Debian's pingpongs and perftest",
+            table: "tests/soft/cases.txt",
+            results: "tests/results/programs-soft.txt",
+            command: "RECORD=1 scripts/test soft_programs network_programs",
+        },
+        &WAYS,
+    ),
+    (
+        Suite {
+            title: "UCX, Open MPI and MPICH",
+            table: "tests/soft/stock.txt",
+            results: "tests/results/stock-soft.txt",
+            command: "RECORD=1 scripts/test soft_stock network_programs",
+        },
+        &WAYS,
+    ),
+    (
+        Suite {
+            title: "libfabric's functional tests",
+            table: "tests/cm/fabtests.txt",
+            results: "tests/results/fabtests-soft.txt",
+            command: "RECORD=1 scripts/test cm_fabtests network_fabtests",
+        },
+        &CONNECTED_WAYS,
+    ),
 ];
 
 /// pyverbs' outcomes on the software device.
@@ -64,6 +79,9 @@ const SOFT_PYVERBS: (&str, &str) = ("tests/results/pyverbs-soft.txt", "RECORD=1 
 
 /// The ways that payload travels between processes on the software device, as runs name them.
 const WAYS: [(&str, &str); 3] = [("cma", "one copy"), ("bounce", "two copies"), ("network", "between hosts")];
+
+/// The same of those that connect by librdmacm.
+const CONNECTED_WAYS: [(&str, &str); 2] = [("cma", "one host"), ("network", "between hosts")];
 
 /// What has nothing to do between hosts, and why.
 const WITHOUT: &str = "tests/network/programs-without.txt";
@@ -211,8 +229,8 @@ fn software(root: &Path) -> Result<String, String> {
         let (pattern, why) = line.split_once('\t').ok_or(format!("{WITHOUT}: {line}"))?;
         let _ = writeln!(text, "- `{pattern}`: {why}");
     }
-    for suite in &SOFT_SUITES {
-        suite.write(root, &mut text, &WAYS, |seen, outcome| match (seen, outcome) {
+    for (suite, ways) in &SOFT_SUITES {
+        suite.write(root, &mut text, ways, |seen, outcome| match (seen, outcome) {
             (None, _) => "not run",
             (Some("without"), _) => "—",
             (Some("ok"), "ok") => "works",

@@ -143,7 +143,9 @@ impl Requester {
         }
         let under_way = self.sent - self.oldest;
         self.window.acknowledged((end - self.oldest) as u32, u32::try_from(under_way).unwrap_or(u32::MAX));
-        self.tail_loss.acknowledged(end, now);
+        if self.tail_loss.acknowledged(end, now) {
+            self.window.set_round_trip(self.tail_loss.shortest());
+        }
         self.oldest = end;
         self.cursor = self.cursor.max(end);
         self.finish();

@@ -24,6 +24,8 @@ const ROUND_TRIPS: u64 = 4;
 pub(super) struct TailLoss {
     /// The smoothed round trip in nanoseconds, as TCP has it (RFC 6298 §2): 0 before one was measured.
     round_trip: u64,
+    /// The shortest.
+    shortest: u64,
     /// The packet behind the one of which it is measured, and when that was sent.
     timed: Option<(u64, u64)>,
     /// When a packet was sent or an answer came last.
@@ -54,14 +56,21 @@ impl TailLoss {
         self.round_trip
     }
 
-    /// All packets before `end` are acknowledged.
-    pub(super) fn acknowledged(&mut self, end: u64, now: u64) {
-        if let Some((_, at)) = self.timed.filter(|(timed, _)| *timed <= end) {
-            self.timed = None;
-            let round_trip = now.saturating_sub(at).max(1);
-            let known = if self.round_trip == 0 { round_trip } else { self.round_trip };
-            self.round_trip = known - known / 8 + round_trip / 8;
-        }
+    /// The shortest that was measured, likewise.
+    pub(super) fn shortest(&self) -> u64 {
+        self.shortest
+    }
+
+    /// All packets before `end` are acknowledged; whether a round trip was measured.
+    pub(super) fn acknowledged(&mut self, end: u64, now: u64) -> bool {
+        let Some((_, at)) = self.timed.filter(|(timed, _)| *timed <= end) else { return false };
+        self.timed = None;
+        let round_trip = now.saturating_sub(at).max(1);
+        let is_first = self.round_trip == 0;
+        let known = if is_first { round_trip } else { self.round_trip };
+        self.round_trip = known - known / 8 + round_trip / 8;
+        self.shortest = if is_first { round_trip } else { self.shortest.min(round_trip) };
+        true
     }
 
     /// Packets are sent again: of whose acknowledgement it is not known which of them it is for.

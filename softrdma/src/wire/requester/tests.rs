@@ -112,3 +112,43 @@ fn fewer_packets_leave_together_where_round_trips_are_long() {
         assert_eq!((requester.window(), requester.train()), (17, train));
     }
 }
+
+/// Sends one long message, whose answers take so many nanoseconds; how many packets were under way at most, and
+/// the most that were sent without one that asks for an acknowledgement.
+fn long_message(round_trip: u64) -> (u64, u32) {
+    let mut requester = requester(Transport::Rc, Mtu::LEAST);
+    requester.post(&Message::new(Verb::RdmaWrite, 1 << 28)).unwrap();
+    let (mut now, mut under_way, mut unasked) = (0, 0, 0);
+    while requester.done().is_none() {
+        let mut asked = Vec::new();
+        while let Some(transmit) = requester.next(now) {
+            unasked = unasked.max(requester.unasked);
+            asked.extend(transmit.head.bth.ack_req.then_some(transmit.head.bth.psn));
+        }
+        under_way = under_way.max(requester.sent - requester.oldest);
+        now += round_trip;
+        for psn in asked {
+            requester.take(&acknowledgement(psn), now);
+        }
+    }
+    (under_way, unasked)
+}
+
+#[test]
+fn more_packets_are_under_way_where_round_trips_are_long() {
+    assert_eq!(long_message(100_000), (128, 31));
+    assert_eq!(long_message(400_000), (256, 31));
+    assert_eq!(long_message(5_000_000), (1024, 31));
+}
+
+#[test]
+fn a_read_is_asked_for_in_parts_that_a_receive_buffer_takes() {
+    let mut requester = requester(Transport::Rc, Mtu::LEAST);
+    requester.window.set_round_trip(u64::MAX);
+    (0..1_000_000).for_each(|_| requester.window.acknowledged(1, requester.window.size()));
+    assert_eq!(requester.window(), 1024);
+    requester.post(&Message::new(Verb::RdmaRead, MAX_MESSAGE)).unwrap();
+    let parts: Vec<_> = std::iter::from_fn(|| requester.next(0)).collect();
+    let lengths = parts.iter().map(|part| part.head.headers.reth.unwrap().length);
+    assert_eq!(lengths.collect::<Vec<_>>(), [128 * 256; 4]);
+}
