@@ -171,7 +171,7 @@ struct Run {
     #[arg(long)]
     print: bool,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM",
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM",
         value_hint = ValueHint::CommandWithArguments)]
     program: Vec<OsString>,
 }
@@ -199,7 +199,7 @@ struct Trace {
     pid: Option<u32>,
     /// The program and its arguments
     #[arg(required_unless_present = "pid", conflicts_with = "pid", trailing_var_arg = true,
-        allow_hyphen_values = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
+        value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
     program: Vec<OsString>,
 }
 
@@ -223,7 +223,7 @@ struct Check {
     explain: Option<String>,
     /// The program and its arguments
     #[arg(required_unless_present_any = ["list", "explain"], trailing_var_arg = true,
-        allow_hyphen_values = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
+        value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
     program: Vec<OsString>,
 }
 
