@@ -22,7 +22,7 @@ UMAD := $(BUILT)/libibumad.so
 VERSION := 1.14.44.0
 UMAD_VERSION := 3.2.44.0
 
-.PHONY: all build deps run run-kernel test test-all soak bench headers compatibility packages wheel deps-packages install install-command install-dev clean
+.PHONY: all build deps run run-kernel test test-all soak bench headers compatibility packages wheel release deps-packages deps-release install install-command install-dev clean
 
 all: build
 
@@ -127,8 +127,18 @@ packages: deps-packages build
 wheel: deps-packages build
 	@packaging/wheel/build --built $(BUILT)
 
+# From the tag that is checked out, all that a release has, checked, in target/release-artefacts. AARCH64=1 makes the wheel
+# for aarch64, too.
+TAG ?=
+
+release: deps-release
+	@packaging/release/make $(if $(AARCH64),--aarch64) $(TAG)
+
 deps-packages:
 	@scripts/install-deps packages
+
+deps-release:
+	@scripts/install-deps release
 
 clean:
 	$(CARGO) clean

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, IoSliceMut};
+use std::io::{self, IoSliceMut, IsTerminal};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::ExitCode;
@@ -43,7 +43,7 @@ pub enum Verdict {
 
 /// Prints the examinations; failure when the software device cannot work.
 pub fn report(places: Result<Places>) -> ExitCode {
-    let mut report = Report { works: true };
+    let mut report = Report { works: true, colours: io::stdout().is_terminal() };
     let path = places.as_ref().ok().map(Places::library);
     let library = report.library(places);
     let devices = library.map_or(Ok(Vec::new()), |library| with_software(&library));
@@ -70,16 +70,18 @@ pub fn report(places: Result<Places>) -> ExitCode {
 
 struct Report {
     works: bool,
+    colours: bool,
 }
 
 impl Report {
     fn say(&mut self, verdict: Verdict, what: &str, finding: &str, repair: &[&str]) {
-        let word = match verdict {
-            Verdict::Good => "ok  ",
-            Verdict::Note => "note",
-            Verdict::Bad => "BAD ",
+        let (word, colour) = match verdict {
+            Verdict::Good => ("ok  ", "\x1b[32m"),
+            Verdict::Note => ("note", "\x1b[33m"),
+            Verdict::Bad => ("BAD ", "\x1b[1;31m"),
         };
-        println!("{word}  {what}: {}", plain(finding));
+        let (colour, end) = if self.colours { (colour, "\x1b[0m") } else { ("", "") };
+        println!("{colour}{word}{end}  {what}: {}", plain(finding));
         for command in repair {
             println!("        repair: {command}");
         }

@@ -95,12 +95,15 @@ enum Command {
     #[command(after_long_help = SHOW_HELP)]
     Show(Show),
     /// Lists all devices with their ports and GIDs
+    #[command(after_long_help = DEVICES_HELP)]
     Devices,
     /// Says what works on this machine, and how to repair what does not
     ///
-    /// Exit status 1 when the software device cannot work.
+    /// Each line is ok, a note (it works, not as well as it could) or BAD, with what repairs it below.
+    #[command(after_long_help = DOCTOR_HELP)]
     Doctor,
     /// Prints what a shell needs to complete this command's arguments
+    #[command(after_long_help = COMPLETIONS_HELP)]
     Completions {
         /// The shell
         shell: Shell,
@@ -171,7 +174,7 @@ struct Run {
     #[arg(long)]
     print: bool,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM",
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM",
         value_hint = ValueHint::CommandWithArguments)]
     program: Vec<OsString>,
 }
@@ -199,7 +202,7 @@ struct Trace {
     pid: Option<u32>,
     /// The program and its arguments
     #[arg(required_unless_present = "pid", conflicts_with = "pid", trailing_var_arg = true,
-        allow_hyphen_values = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
+        value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
     program: Vec<OsString>,
 }
 
@@ -223,14 +226,17 @@ struct Check {
     explain: Option<String>,
     /// The program and its arguments
     #[arg(required_unless_present_any = ["list", "explain"], trailing_var_arg = true,
-        allow_hyphen_values = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
+        value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
     program: Vec<OsString>,
 }
 
 const CHECK_HELP: &str = "\
 Exit status:
   99        an error was found, in any of the program's processes
-  else      the program's own, also where there are notes; 126 or 127 where it cannot be started
+  else      the program's own, also where there are notes
+  126, 127  the program cannot be run, or is not there
+  1         nothing can be checked: no library, no such rule, no file to write to
+  2         an option is wrong
 
 Examples:
   ironverbs check ./program
@@ -281,6 +287,12 @@ Classes of a filter:
   control   all others
   failed    what failed
 
+Exit status:
+  the program's own, and its signal where one ended it; 0 with --pid
+  126, 127  the program cannot be run, or is not there
+  1         nothing can be traced: no library, no such process, no file to write to
+  2         an option is wrong
+
 Examples:
   ironverbs trace ibv_devinfo
   ironverbs trace -e '!poll' -o trace.txt ironverbs run ibv_rc_pingpong
@@ -306,7 +318,49 @@ Without this command: IRONVERBS_SOFT=1 LD_LIBRARY_PATH=… PROGRAM is enough for
 of them, UCX is not, nor is a program of librdmacm.
 
 Programs that have more rights than their caller (set-user-id, set-group-id, file capabilities) ignore
-all of these.";
+all of these.
+
+Exit status:
+  the program's own
+  126, 127  the program cannot be run, or is not there
+  1         the software device cannot work here
+  2         an option is wrong
+
+Examples:
+  ironverbs run ib_write_bw & ironverbs run ib_write_bw localhost
+  ironverbs run --network eth0 ib_write_bw 10.0.0.1
+  ironverbs run --device rail0=eth0,rail1=eth1 mpirun -n 2 ./program
+  ironverbs run --capture packets.pcapng --faults seed=1,loss=5% ./program";
+
+const DEVICES_HELP: &str = "\
+Exit status:
+  0  they are listed
+  1  the library or a device of it cannot be used
+  2  an option is wrong
+
+Examples:
+  ironverbs devices
+  ironverbs run --device rail0=eth0 ironverbs devices";
+
+const DOCTOR_HELP: &str = "\
+Exit status:
+  0  the software device works here
+  1  it does not
+  2  an option is wrong
+
+Examples:
+  ironverbs doctor
+  ironverbs run --network eth0 ironverbs doctor";
+
+const COMPLETIONS_HELP: &str = "\
+Exit status:
+  0  they are printed
+  1  they cannot be written
+  2  there are none for this shell
+
+Examples:
+  source <(ironverbs completions bash)
+  ironverbs completions zsh > ~/.zfunc/_ironverbs";
 
 const AFTER_HELP: &str = "\
 Environment:
@@ -321,7 +375,15 @@ Environment:
   IRONVERBS_SOFT_PORT     UDP port by which they are reached, on all of them alike [default: 4791]
   IRONVERBS_SOFT_CONSENT  0: do not let the user's other processes copy from this one where Yama asks for it
 
-Processes reach each other that use the same folder, also from network namespaces of their own.";
+Processes reach each other that use the same folder, also from network namespaces of their own.
+
+Exit status:
+  what the subcommand says; 1 where it fails, 2 where an option is wrong; run, trace and check end as their
+  program does
+
+Examples:
+  ironverbs run ib_write_bw & ironverbs run ib_write_bw localhost
+  ironverbs doctor";
 
 fn main() -> ExitCode {
     // Before anything is read: it would start programs and load the library beside it with those rights, and
@@ -372,11 +434,28 @@ fn completions(shell: Shell) -> Result<ExitCode> {
         Shell::Zsh => clap_complete::Shell::Zsh,
     };
     let mut script = Vec::new();
-    clap_complete::generate(made_for, &mut Cli::command(), "ironverbs", &mut script);
+    clap_complete::generate(made_for, &mut shown(&Cli::command()), "ironverbs", &mut script);
     std::io::stdout()
         .write_all(&script)
         .map_err(|why| format!("the completions cannot be written: {why}"))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A command without what it hides, which would be completed all the same.
+fn shown(command: &clap::Command) -> clap::Command {
+    // A few names, of a process that ends soon.
+    let name: &'static str = command.get_name().to_owned().leak();
+    let mut without = clap::Command::new(name)
+        .disable_help_subcommand(true)
+        .args(command.get_arguments().filter(|one| !one.is_hide_set()).cloned())
+        .subcommands(command.get_subcommands().filter(|one| !one.is_hide_set()).map(shown));
+    if command.get_version().is_some() {
+        without = without.version(env!("CARGO_PKG_VERSION"));
+    }
+    match command.get_about() {
+        Some(about) => without.about(about.clone()),
+        None => without,
+    }
 }
 
 /// A message without the error numbers that Rust adds to the system's words.

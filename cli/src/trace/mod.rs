@@ -18,7 +18,7 @@ mod summary;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::rc::Rc;
@@ -55,6 +55,8 @@ struct Output {
     to: BufWriter<Box<dyn Write>>,
     filters: Vec<Filter>,
     json: bool,
+    /// Whether calls that failed are red.
+    colours: bool,
     summary: Option<Summary>,
     begin: u64,
     /// The first process and thread, and whether there was another.
@@ -78,6 +80,9 @@ impl Output {
         } else {
             print::line(event, self.begin, self.several)
         };
+        if self.colours && event.failed.is_some() {
+            return writeln!(self.to, "\x1b[31m{}\x1b[0m", line.trim_end());
+        }
         self.to.write_all(line.as_bytes())
     }
 
@@ -240,6 +245,7 @@ pub fn run(places: &Places, trace: Trace) -> Result<ExitCode> {
         to,
         filters,
         json: trace.json,
+        colours: !trace.json && trace.output.is_none() && io::stderr().is_terminal(),
         summary: trace.summary.then(Summary::default),
         begin: now(),
         first: None,
