@@ -51,7 +51,7 @@ impl Message {
         }
     }
 
-    /// [`operation`]
+    /// What its packets are, and what its last one hands over ([`operation`]).
     pub(super) const fn operation(&self) -> Option<(Operation, Extra)> {
         operation(self.opcode)
     }

@@ -5,11 +5,11 @@ use std::net::Ipv6Addr;
 
 use ironverbs_os::growth::{try_box, try_room};
 
+use crate::carrier::far::batch::Batch;
 use crate::carrier::near::bytes::PARTS;
 use crate::error::Error;
 use crate::wire::opcode::Opcode;
 
-use super::super::batch::Batch;
 use super::control::Control;
 use super::flow::{Flow, NAME, name};
 use super::groups::GROUPS;
