@@ -324,7 +324,7 @@ impl QueuePair {
     pub(super) fn arrived(&self, all: &[Arrived<'_>]) {
         let mut arrivals = self.arrivals.lock();
         let Some(receiver) = arrivals.as_mut() else { return };
-        let mut admitted = Batch::<_, { 2 * TOGETHER }>::new();
+        let mut admitted = Batch::<_, TOGETHER>::new();
         for arrived in all {
             if !receiver.is_from_peer(arrived) {
                 continue;
