@@ -92,6 +92,7 @@
 
 mod acknowledgement;
 mod alone;
+mod answers;
 mod channel;
 mod comp_counter;
 mod completion;

@@ -51,8 +51,7 @@ impl Flow {
     /// Whether it goes to a group.
     #[must_use]
     pub fn is_to_group(&self) -> bool {
-        self.destination.is_multicast()
-            || mapped(self.destination).is_some_and(|v4| v4.is_multicast())
+        self.destination.is_multicast() || mapped(self.destination).is_some_and(|v4| v4.is_multicast())
     }
 
     /// Whether it came with a mark of congestion.
