@@ -14,7 +14,6 @@ use super::qp_attributes::{Attributes, Path};
 use super::send::SendSide;
 use crate::carrier::far::batch::Batch;
 use crate::carrier::far::datagram::Arrived;
-use crate::carrier::far::network::BURST;
 use crate::carrier::far::pause::Left;
 use crate::carrier::far::port::receive::TOGETHER;
 use crate::carrier::far::receiver::Receiver;
@@ -29,16 +28,12 @@ use crate::carrier::wr::{Data, Wr};
 use crate::error::{Error, Result};
 use crate::faults;
 use crate::rules::request::{self, Operands, Outline, start};
-use crate::rules::requester::{Action, Outcome, Retry, Syndrome};
+use crate::rules::requester::{Action, Outcome, Retry};
 use crate::rules::verbs::{Attr, Opcode, QpState, QpType, Status};
 use crate::wire::connection::Mtu;
 use crate::wire::opcode::{Opcode as WireOpcode, Operation, Transport};
 use crate::wire::packet::Packet;
 use crate::wire::requester::message::{Message, Taken, Ticket};
-use crate::wire::responder::step::Response;
-
-/// Answers that leave together; what is behind them leaves with the next look at the network.
-const ANSWERS: usize = 128;
 
 /// The way that a path says, where it leads to another host.
 pub(super) fn way(path: &Path) -> Option<Way> {
@@ -58,13 +53,6 @@ fn check_mtu(mtu: Mtu, path: &Path) -> Result<()> {
         }
         _ => Ok(()),
     }
-}
-
-/// Until when an answer with payload waits, as faults on request say that the line is busy.
-fn waits_for_line(response: &Response, now: u64) -> Option<u64> {
-    let is_heavy = response.payload.is_some_and(|part| part.length > 0);
-    let faults = faults::active().filter(|_| is_heavy)?;
-    Some(now.saturating_add(faults.line_is_busy_for()?))
 }
 
 /// Bytes of answers to a read that follow one another.
@@ -444,59 +432,6 @@ impl QueuePair {
             self.work(&mut side, false);
         }
         left
-    }
-
-    /// Sends the answers that are due; which are left.
-    pub(super) fn answer(&self) -> Left {
-        let (mut arrivals, endpoint) = (self.arrivals.lock(), &self.device().endpoint);
-        let (Some(receiver), Some(network)) = (arrivals.as_mut(), self.device().network_way()) else {
-            return Left::Nothing;
-        };
-        let (peer, pd, qp_num) = (receiver.peer, self.pd(), self.qp_num());
-        let now = self.device().now();
-        let Some(mut response) = receiver.responder.next_response(now) else {
-            return receiver.responder.resumes(now).map_or(Left::Nothing, Left::Later);
-        };
-        if let Some(until) = waits_for_line(&response, now) {
-            receiver.responder.unsend(&response);
-            return Left::Later(until);
-        }
-        let mut burst = network.burst(&peer.flow());
-        let (mut loaded, mut answers) = (Batch::<_, BURST>::new(), 0);
-        loop {
-            let part = response.payload;
-            let sent = burst.push(&response.head, part.map_or(0, |part| part.length as usize), |room| {
-                let place = part.filter(|_| !room.is_empty()).map(|part| (part.va, part.rkey));
-                place.map_or(Ok(()), |place| bytes::read_remote(endpoint, pd, qp_num, place, room))
-            });
-            if sent.is_ok() {
-                loaded.push(response);
-            } else {
-                receiver.responder.refuse_response(&response, Syndrome::Access);
-                self.fail(QpState::Err);
-            }
-            answers += 1;
-            let next = if answers < ANSWERS { receiver.responder.next_response(now) } else { None };
-            if burst.is_full() || next.is_none() {
-                let left = burst.launch();
-                if let Some(behind) = loaded.all().get(left..).filter(|behind| !behind.is_empty()) {
-                    let unsent = next.iter().chain(behind.iter().rev());
-                    unsent.for_each(|response| receiver.responder.unsend(response));
-                    return Left::NoRoom { has_sent: left > 0 };
-                }
-                loaded.truncate(0);
-                let waits = next.as_ref().and_then(|next| Some((next, waits_for_line(next, now)?)));
-                if let Some((next, until)) = waits {
-                    receiver.responder.unsend(next);
-                    return Left::Later(until);
-                }
-            }
-            match next {
-                Some(next) => response = next,
-                None if answers == ANSWERS => return Left::Some,
-                None => return receiver.responder.resumes(now).map_or(Left::Nothing, Left::Later),
-            }
-        }
     }
 
     /// Takes what has come where an answer is overdue.

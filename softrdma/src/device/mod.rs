@@ -92,6 +92,7 @@
 
 mod acknowledgement;
 mod alone;
+mod answers;
 mod channel;
 mod comp_counter;
 mod completion;
@@ -124,7 +125,6 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
-use std::time::Instant;
 
 use ironverbs_os::environment;
 use ironverbs_os::growth::{TryFill, TryInsert, TryPush, try_arc_cyclic, try_filled};
@@ -302,7 +302,8 @@ pub struct Device {
     /// By queue pair: the protection domain of its receive requests; 0 where there is no queue pair,
     /// [`MANY_DOMAINS`] for an XRC target.
     receive_pds: Box<[AtomicU32]>,
-    epoch: Instant,
+    /// The clock's time when it was opened.
+    epoch: u64,
     /// The way to other hosts.
     net: Option<network::Net>,
     no_network: Option<Missing>,
@@ -362,7 +363,7 @@ impl Device {
             comp_counters: 0.into(),
             unpolled,
             receive_pds,
-            epoch: Instant::now(),
+            epoch: ironverbs_os::clock::now(),
         })?;
         device.watch();
         if let Some(net) = &device.net {
@@ -514,7 +515,7 @@ impl Device {
 
     /// Nanoseconds since the device was opened.
     pub(crate) fn now(&self) -> u64 {
-        u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        ironverbs_os::clock::now().saturating_sub(self.epoch)
     }
 
     /// The queue pair with this index.

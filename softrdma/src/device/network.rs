@@ -24,8 +24,9 @@ use crate::wire::packet::Packet;
 
 /// Queue pairs that packets of one look came for, at most, before what follows is seen to.
 const TOUCHED: usize = 16;
-/// Looks of a program that follow each other within so many nanoseconds are of one that polls all the time.
-const SOON: u64 = 4000;
+/// Looks of a program that follow each other within so many nanoseconds are of one that polls all the time: it
+/// takes the thread longer to be woken.
+const SOON: u64 = 20_000;
 /// Packets that are taken in less time than that.
 const FEW: usize = 4;
 /// Looks at most that take all that has come before an answer counts as missing: a socket holds less.

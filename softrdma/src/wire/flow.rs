@@ -52,13 +52,21 @@ impl Flow {
     #[must_use]
     #[inline]
     pub fn of_socket(source: (Ipv6Addr, u16), destination: (Ipv6Addr, u16)) -> Option<Self> {
-        let addresses = match (source.0.to_ipv4_mapped(), destination.0.to_ipv4_mapped()) {
+        let addresses = match (mapped(source.0), mapped(destination.0)) {
             (Some(source), Some(destination)) => Addresses::V4 { source, destination },
             (None, None) => Addresses::V6 { source: source.0, destination: destination.0 },
             _ => return None,
         };
         Some(Self { addresses, source_port: source.1, destination_port: destination.1 })
     }
+}
+
+/// The IPv4 address that is mapped (`::ffff:a.b.c.d`), in two comparisons.
+#[must_use]
+#[inline]
+pub(crate) const fn mapped(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    let bits = address.to_bits();
+    if bits >> 32 == 0xffff { Some(Ipv4Addr::from_bits(bits as u32)) } else { None }
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use softrdma_testing::device::*;
 
 use crate::hosts::*;
 
-/// Registers memory and makes it unreachable, as if it had been unmapped, but that nothing else comes there:
-/// its address, and the key.
-fn unreachable_memory(node: &Node, length: usize) -> (u64, u32) {
+/// Registers memory and makes it unreachable from some byte on, as if it had been unmapped, but that nothing
+/// else comes there: its address, and the key.
+fn unreachable_memory(node: &Node, length: usize, from: usize) -> (u64, u32) {
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a mapping that nobody else knows.
     let memory = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, -1, 0) };
@@ -17,20 +17,23 @@ fn unreachable_memory(node: &Node, length: usize) -> (u64, u32) {
     let all = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE).union(Access::REMOTE_READ);
     let region = node.device.register(node.pd, addr, length as u64, addr, all).unwrap();
     // SAFETY: as above.
-    assert_eq!(unsafe { libc::mprotect(memory, length, libc::PROT_NONE) }, 0);
+    assert_eq!(unsafe { libc::mprotect(memory.byte_add(from), length - from, libc::PROT_NONE) }, 0);
     (addr, region.rkey)
 }
 
 #[test]
 fn memory_that_is_gone_ends_a_request_and_not_the_process() {
-    for (opcode, length) in
-        [(Opcode::RdmaWrite, 8), (Opcode::RdmaWrite, 5000), (Opcode::RdmaRead, 8), (Opcode::RdmaRead, 5000)]
-    {
-        with_hosts(|hosts| {
-            let [(_, one), (node, _other)] = &connected(hosts, QpType::Rc);
-            one.remote(1, opcode, 0, length, unreachable_memory(node, 8192));
-            assert_eq!(one.poll().status, Status::RemAccessErr, "{opcode:?} {length}");
-        });
+    for opcode in [Opcode::RdmaWrite, Opcode::RdmaRead] {
+        // Of the longest, packets before it and in other bursts are of memory that is there.
+        for (length, from) in [(8, 0), (5000, 0), (5000, 4096), (60_000, 40 << 10), (60_000, 56 << 10)] {
+            with_hosts(|hosts| {
+                let [(_, one), (node, other)] = &connected(hosts, QpType::Rc);
+                one.remote(1, opcode, 0, length, unreachable_memory(node, 64 << 10, from));
+                one.remote(2, opcode, 0, 8, (other.memory.addr(0), other.region.rkey));
+                assert_eq!(one.poll().status, Status::RemAccessErr, "{opcode:?} {length} {from}");
+                assert_eq!(one.poll().status, Status::WrFlushErr, "{opcode:?} {length} {from}");
+            });
+        }
     }
 }
 

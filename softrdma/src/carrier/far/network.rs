@@ -27,8 +27,8 @@ use crate::wire::flow::Flow as WireFlow;
 use crate::wire::icrc::{self, ICRC_BYTES, Icrc};
 use crate::wire::packet::{Head, MAX_HEAD, Packet};
 
-/// Packets that leave together.
-pub(crate) const BURST: usize = 32;
+/// Packets that leave together: two datagrams full of the longest.
+pub(crate) const BURST: usize = 30;
 /// Room for a packet: headers, payload and pad, from one cache line on.
 const ROOM: usize = (MAX_HEAD + Mtu::MOST.bytes() as usize + 3).next_multiple_of(64);
 /// How often one look takes what has arrived, before others get their turn.

@@ -3,6 +3,8 @@
 use std::mem::size_of;
 use std::net::Ipv6Addr;
 
+use crate::wire::flow::mapped;
+
 /// The loopback interface has this index in each network namespace.
 pub(super) const LOOPBACK: u32 = 1;
 
@@ -43,14 +45,13 @@ impl Flow {
     /// Whether it is one of IPv4.
     #[must_use]
     pub fn is_v4(&self) -> bool {
-        self.destination.to_ipv4_mapped().is_some()
+        mapped(self.destination).is_some()
     }
 
     /// Whether it goes to a group.
     #[must_use]
     pub fn is_to_group(&self) -> bool {
-        self.destination.is_multicast()
-            || self.destination.to_ipv4_mapped().is_some_and(|v4| v4.is_multicast())
+        self.destination.is_multicast() || mapped(self.destination).is_some_and(|v4| v4.is_multicast())
     }
 
     /// Whether it came with a mark of congestion.

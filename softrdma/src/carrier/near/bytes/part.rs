@@ -40,7 +40,7 @@ pub(crate) fn take_part(
         Data::Sges(sges) => {
             let done = each_part(sges, offset, room.len(), |sge, place| {
                 let (entry, _in_use) = hold(&endpoint.keys, &sge).ok_or(MoveError::Sender)?;
-                read(endpoint, &entry, sge.addr, &mut room[place..][..sge.length as usize], FEW)
+                read(endpoint, &entry, sge.addr, &mut room[place..][..sge.length as usize])
             });
             done.map_err(|_| MoveError::Sender)
         }
@@ -130,22 +130,39 @@ fn some_of<'a>(parts: &'a [&'a [u8]], from: usize, length: usize) -> impl Iterat
     })
 }
 
-/// Copies memory that a peer reads by this key to `room`.
+/// Copies memory that a peer reads by this key to ranges, one after the other.
+///
+/// # Safety
+/// The ranges are there, nobody else uses them, and their provenance is exposed.
 ///
 /// # Errors
 /// [`MoveError::Target`] where the key does not allow that (any more), or the memory is not there.
-pub(crate) fn read_remote(
+pub(crate) unsafe fn read_remote(
     endpoint: &Endpoint,
     pd: u32,
     qp_num: u32,
     (addr, rkey): (u64, u32),
-    room: &mut [u8],
+    rooms: &[Span],
 ) -> Result<(), MoveError> {
     let (entry, _in_use) = endpoint.keys.hold(rkey).ok_or(MoveError::Target)?;
-    let length = room.len() as u64;
+    let length = rooms.iter().map(|room| room.len).sum();
     check_remote(Some(&entry.key), pd, qp_num, addr, length, Access::REMOTE_READ)
         .map_err(|_| MoveError::Target)?;
-    read(endpoint, &entry, addr, room, 0).map_err(|_| MoveError::Target)
+    if !entry.is_in_place() || kernel_copies(endpoint) {
+        let there = Span { addr: entry.translate(addr), len: length };
+        return within(endpoint, Direction::Read, rooms, &[there]).map_err(|_| MoveError::Target);
+    }
+    let mut from = addr;
+    for room in rooms {
+        // SAFETY: the caller's.
+        let bytes = unsafe {
+            let to = std::ptr::with_exposed_provenance_mut::<u8>(room.addr as usize);
+            std::slice::from_raw_parts_mut(to, room.len as usize)
+        };
+        read(endpoint, &entry, from, bytes).map_err(|_| MoveError::Target)?;
+        from += room.len;
+    }
+    Ok(())
 }
 
 /// Writes the bytes of at most [`PARTS`] packets to memory of a region of this process's own, as the device;
@@ -219,9 +236,9 @@ fn each_part(
 
 /// Reads memory of a region of this process's own, as the device, so many bytes in place; the region is in use
 /// by the caller, and covers it.
-fn read(endpoint: &Endpoint, entry: &Entry, addr: u64, room: &mut [u8], few: usize) -> Result<(), MoveError> {
+fn read(endpoint: &Endpoint, entry: &Entry, addr: u64, room: &mut [u8]) -> Result<(), MoveError> {
     let addr = entry.translate(addr);
-    if !entry.is_in_place() || room.len() > few && kernel_copies(endpoint) {
+    if !entry.is_in_place() || room.len() > FEW && kernel_copies(endpoint) {
         let here = Span { addr: room.as_mut_ptr().expose_provenance() as u64, len: room.len() as u64 };
         return within(endpoint, Direction::Read, &[here], &[Span { addr, len: here.len }]);
     }
