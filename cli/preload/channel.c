@@ -49,6 +49,8 @@ enum kind {
 	INHERITED_KEPT,
 };
 
+EXPORT uint64_t ironverbs_service_threads[IRONVERBS_SERVICE_THREADS];
+
 /* Descriptors that have a place in the table; a channel gets no higher one. */
 #define PLACES (1 << 20)
 
@@ -206,7 +208,7 @@ static void forget_inherited(void)
 static void load(void)
 {
 	static const char name[] = "libironverbs_ucma.so";
-	static const struct ironverbs_shim shim = { IRONVERBS_UCMA_VERSION, keep, release };
+	static const struct ironverbs_shim shim = { IRONVERBS_UCMA_VERSION, keep, release, ironverbs_service_threads };
 	char path[PATH_MAX];
 	ironverbs_ucma_function *function = NULL;
 	const struct ironverbs_ucma *found;

@@ -8,10 +8,11 @@
 
 #include <signal.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /* Changes with what stands below. */
-#define IRONVERBS_UCMA_VERSION 2
+#define IRONVERBS_UCMA_VERSION 3
 
 /* What a command answers that has to wait for an event: no errno value. */
 #define IRONVERBS_UCMA_WAIT 4096
@@ -19,12 +20,22 @@
 /* What the epoll set of a channel tells of the member that `open` names: it is readable (EPOLLIN), and this. */
 #define IRONVERBS_UCMA_MEMBER UINT64_MAX
 
+/*
+ * Threads of this library and of libibverbs, each as its process (upper half) and its number, 0 for none (`List` of the crate
+ * ironverbs-os): when the process ends, each of the two must tell the other's from the program's. This library gets it by the
+ * struct below, libibverbs by a weak reference.
+ */
+#define IRONVERBS_SERVICE_THREADS 16
+extern uint64_t ironverbs_service_threads[IRONVERBS_SERVICE_THREADS];
+
 /* What the library may ask of the shim. */
 struct ironverbs_shim {
 	unsigned int version;
 	/* A descriptor of the library's own, which the program is not to close; or it is to be closed now. 0, or an errno value. */
 	int (*keep)(int fd);
 	void (*release)(int fd);
+	/* ironverbs_service_threads. */
+	uint64_t *threads;
 };
 
 /* What the shim asks of the library. Negative answers are errno values. None is called for a descriptor that was inherited. */

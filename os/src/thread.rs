@@ -12,7 +12,8 @@ use std::hint::black_box;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -129,16 +130,38 @@ pub fn ask_for_short_sleeps(nanoseconds: u64) {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, nanoseconds as libc::c_ulong) };
 }
 
-/// The library's threads that there are, each as its process and its number; 0 for none. A child of a fork has
-/// none of its parent's.
-static LIST: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
+/// How many threads a [`List`] has places for.
+pub const PLACES: usize = 16;
 
-/// Whether a thread of this process, by its number in the kernel, is one of the library's. A name does not
-/// tell: the program's own threads have the names that it gives them.
+/// Threads of the library that there are, each as its process and its number; 0 for none. A child of a fork has
+/// none of its parent's.
+pub type List = [AtomicU64; PLACES];
+
+/// Those of this shared library.
+static OWN: List = [const { AtomicU64::new(0) }; PLACES];
+/// The list that this library has in common with others of the process, once it [shares](share) one.
+static COMMON: AtomicPtr<List> = AtomicPtr::new(null_mut());
+
+/// Has threads that start from now on stand in a list that several shared libraries of the process know, each
+/// of which has its own copy of this code.
+pub fn share(list: &'static List) {
+    COMMON.store(std::ptr::from_ref(list).cast_mut(), Ordering::Release);
+}
+
+/// The places of the common list, and of the own one.
+fn places() -> impl Iterator<Item = &'static AtomicU64> {
+    // SAFETY: it is null, or was a reference that never ends.
+    let common = unsafe { COMMON.load(Ordering::Acquire).as_ref() };
+    common.into_iter().flatten().chain(&OWN)
+}
+
+/// Whether a thread of this process, by its number in the kernel, is one of the library's, or of another one
+/// that [shares](share) its list. A name does not tell: the program's own threads have the names that it gives
+/// them.
 #[must_use]
 pub fn is_own_thread(thread: libc::pid_t) -> bool {
     let wanted = listed_as(thread);
-    LIST.iter().any(|place| place.load(Ordering::Acquire) == wanted)
+    places().any(|place| place.load(Ordering::Acquire) == wanted)
 }
 
 fn listed_as(thread: libc::pid_t) -> u64 {
@@ -153,7 +176,7 @@ impl Listed {
     fn add() -> Self {
         let new = listed_as(nix::unistd::gettid().as_raw());
         let is_free = |old: u64| old == 0 || old >> 32 != new >> 32;
-        Self(LIST.iter().find(|place| {
+        Self(places().find(|place| {
             let old = place.load(Ordering::Relaxed);
             is_free(old) && place.compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         }))
@@ -241,4 +264,47 @@ fn without_signals<T>(run: impl FnOnce() -> T) -> T {
         let _ = before.thread_set_mask();
     }
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    static LIST: List = [const { AtomicU64::new(0) }; PLACES];
+
+    #[test]
+    fn libraries_that_share_a_list_know_each_others_threads() {
+        let other = nix::unistd::gettid().as_raw();
+        assert!(!is_own_thread(other));
+        share(&LIST);
+        // As another library does it.
+        LIST[PLACES - 1].store(listed_as(other), Ordering::Release);
+        assert!(is_own_thread(other) && !is_own_thread(other + 1));
+        LIST[PLACES - 1].store(0, Ordering::Release);
+        let (tell, told) = channel();
+        let thread = start(c"any", move || tell.send(nix::unistd::gettid().as_raw()).unwrap()).unwrap();
+        let number = told.recv().unwrap();
+        thread.join();
+        assert!(!is_own_thread(number));
+        let (tell, told) = channel();
+        let (ends, waits) = channel::<()>();
+        let work = move || {
+            tell.send(nix::unistd::gettid().as_raw()).unwrap();
+            let _ended = waits.recv();
+        };
+        let thread = start(c"any", work).unwrap();
+        let listed = listed_as(told.recv().unwrap());
+        assert!(LIST.iter().any(|place| place.load(Ordering::Acquire) == listed));
+        drop(ends);
+        thread.join();
+        // Who has no place there has one of the own.
+        LIST.iter().for_each(|place| place.store(listed_as(other), Ordering::Release));
+        let (tell, told) = channel();
+        start(c"any", move || tell.send(is_own_thread(nix::unistd::gettid().as_raw())).unwrap())
+            .unwrap()
+            .join();
+        assert!(told.recv().unwrap());
+    }
 }

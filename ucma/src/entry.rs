@@ -18,8 +18,9 @@ use crate::{mail, memory, network};
 /// `IRONVERBS_UCMA_WAIT`.
 const WAIT: isize = 4096;
 
-/// How often, and how long in between, the device is asked for where the process ends.
-const ATTEMPTS: u32 = 100;
+/// How often, and how long in between, the device is asked for where the process ends: whoever has it may wait
+/// for a processor.
+const ATTEMPTS: u32 = 5000;
 const PAUSE: Duration = Duration::from_micros(200);
 
 /// `struct ironverbs_ucma`.

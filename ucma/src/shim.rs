@@ -4,6 +4,7 @@ use core::ffi::{c_int, c_uint};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 
+use ironverbs_os::thread::{self, List};
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::resource::{Resource, getrlimit};
 
@@ -17,15 +18,19 @@ pub struct Shim {
     pub version: c_uint,
     keep: extern "C" fn(fd: c_int) -> c_int,
     release: extern "C" fn(fd: c_int),
+    threads: Option<&'static List>,
 }
 
 /// `IRONVERBS_UCMA_VERSION`.
-pub const VERSION: c_uint = 2;
+pub const VERSION: c_uint = 3;
 
 static SHIM: OnceLock<Shim> = OnceLock::new();
 
 /// The shim that loaded this library.
 pub fn set(shim: Shim) {
+    if let Some(threads) = shim.threads {
+        thread::share(threads);
+    }
     SHIM.get_or_init(|| shim);
 }
 

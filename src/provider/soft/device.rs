@@ -11,7 +11,7 @@ use softrdma::device::{Device, Settings};
 use softrdma::shm::folder::Config;
 
 use super::convert::refused;
-use super::threads::{Others, Threads};
+use super::threads::{Others, Threads, know_connection_manager};
 use super::{SoftContext, gids, identity, network, port};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
@@ -58,6 +58,7 @@ pub fn engine() -> Result<Arc<Engine>> {
     let engine = match shared.upgrade().filter(|engine| engine.is_mine()) {
         Some(engine) => engine,
         None => {
+            know_connection_manager();
             let folder = Config::from_env().map_err(|error| refused(error.into()))?;
             let settings =
                 Settings { folder, copying: identity::copying(), network: Settings::asks_for_network() };

@@ -8,17 +8,43 @@
 //!
 //! Nothing here asks for memory, since the process may end in a signal handler that interrupted the allocator.
 
+use std::arch::global_asm;
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use ironverbs_os::listing;
-use ironverbs_os::thread::is_own_thread;
+use ironverbs_os::thread::{self, List, is_own_thread};
 use nix::fcntl::{AT_FDCWD, OFlag, openat};
 use nix::sys::stat::Mode;
 use nix::time::ClockId;
 use nix::unistd::{gettid, read};
 use softrdma::shm::Error;
+
+// What `ironverbs run` preloads has the list (`cli/preload/ucma.h`); elsewhere the loader leaves 0 here. Rust
+// has no weak references, and dlsym would take away what dlerror has for the program.
+global_asm!(
+    ".weak ironverbs_service_threads",
+    ".hidden ironverbs_service_threads_are_at",
+    ".globl ironverbs_service_threads_are_at",
+    ".pushsection .data.rel.ro.ironverbs_service_threads_are_at,\"aw\"",
+    ".balign 8",
+    "ironverbs_service_threads_are_at:",
+    ".quad ironverbs_service_threads",
+    ".popsection",
+);
+
+unsafe extern "C" {
+    #[link_name = "ironverbs_service_threads_are_at"]
+    safe static SERVICE_THREADS: Option<&'static List>;
+}
+
+/// Has the threads of the connection manager known for no threads of the program, and the engine's there.
+pub fn know_connection_manager() {
+    if let Some(list) = SERVICE_THREADS {
+        thread::share(list);
+    }
+}
 
 /// What they do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -103,7 +129,13 @@ impl Threads {
 
     fn does(&mut self, number: libc::pid_t, thread: &OwnedFd) -> Others {
         match text(thread, c"syscall", &mut [0; 256]) {
-            Ok(call) if call.starts_with(b"running") => Others::Run,
+            Ok(call) if call.starts_with(b"running") => {
+                if has_ended(thread) {
+                    Others::AtRest
+                } else {
+                    Others::Run
+                }
+            }
             Ok(call) => match str::from_utf8(call).map_or(Call::Other, Call::of) {
                 Call::Wait => Others::AtRest,
                 Call::Pause => self.pauses(number, thread),
@@ -163,16 +195,25 @@ fn ran(thread: &OwnedFd) -> Option<[u64; 2]> {
 }
 
 /// Whether a thread is gone, or no more than its number: the first of a process has that as long as there are
-/// others.
+/// others. Or about to be, where it will not come back from the kernel.
 fn has_ended(thread: &OwnedFd) -> bool {
     match text(thread, c"stat", &mut [0; 256]) {
-        // Behind the name, which may have any character in it.
-        Ok(line) => line
-            .rsplit(|byte| *byte == b')')
-            .next()
-            .is_some_and(|rest| matches!(rest.trim_ascii_start(), [b'Z' | b'X', ..])),
+        Ok(line) => is_of_ended(line),
         Err(why) => without(why) == Others::AtRest,
     }
+}
+
+/// Whether a thread's line `stat` says so.
+fn is_of_ended(line: &[u8]) -> bool {
+    /// PF_EXITING.
+    const EXITS: u64 = 4;
+    // Behind the name, which may have any character in it: state, four numbers of processes and terminals, the
+    // group in the foreground, flags.
+    let behind = line.rsplit(|byte| *byte == b')').next().unwrap_or_default();
+    let mut words = behind.trim_ascii().split(u8::is_ascii_whitespace);
+    let state = words.next().unwrap_or_default();
+    let flags = words.nth(5).and_then(|word| str::from_utf8(word).ok()?.parse::<u64>().ok());
+    matches!(state, [b'Z' | b'X', ..]) || flags.is_some_and(|flags| flags & EXITS != 0)
 }
 
 /// What a thread sleeps in.
@@ -289,6 +330,44 @@ mod tests {
         }
         for cut in ["", " 0x1", " 0x1 0x0", " 0x1 0x0 0x2", " 0x1 0x0 0x2 ", " 0x1 0x0 0x2 0"] {
             assert_eq!(Call::of(&format!("{}{cut}", libc::SYS_futex)), Call::Other, "{cut}");
+        }
+    }
+
+    #[test]
+    fn what_has_ended_is_told_by_its_line() {
+        let of = |state: &str, flags: u64| {
+            is_of_ended(format!("7 (a) R 4 b) {state} 1 1 1 0 -1 {flags} 3 0 0\n").as_bytes())
+        };
+        for (state, flags, ended) in [
+            ("R", 4_194_368, false),
+            ("S", 4_194_368, false),
+            ("R", 4_194_372, true),
+            ("Z", 0, true),
+            ("X", 0, true),
+        ] {
+            assert_eq!(of(state, flags), ended, "{state} {flags}");
+        }
+        for cut in ["", "7 (a)", "7 (a) R", "7 (a) R 1 1 1 0 -1", "7 (a) R 1 1 1 0 -1 x"] {
+            assert!(!is_of_ended(cut.as_bytes()), "{cut}");
+        }
+    }
+
+    /// Also while the kernel takes it apart, when nobody may read its call any more.
+    #[test]
+    fn a_thread_that_was_waited_for_is_at_rest() {
+        for _ in 0..2000 {
+            let (tell, number) = std::sync::mpsc::channel();
+            let (ends, waits) = std::sync::mpsc::channel::<()>();
+            let thread = std::thread::spawn(move || {
+                tell.send(gettid().as_raw()).unwrap();
+                let _ended = waits.recv();
+            });
+            let number = number.recv().unwrap();
+            let name = std::ffi::CString::new(format!("/proc/self/task/{number}")).unwrap();
+            let files = open(AT_FDCWD, &name, OFlag::O_DIRECTORY).unwrap();
+            drop(ends);
+            thread.join().unwrap();
+            assert_eq!(Threads::default().does(number, &files), Others::AtRest);
         }
     }
 
