@@ -8,7 +8,7 @@
 //! | [`trace`] | what a program calls |
 //! | [`check`] | which rules it breaks |
 //! | [`program`], [`folder`] | a program that is traced or checked, and where its processes write |
-//! | [`json`] | text as JSON has it |
+//! | [`json`], [`colours`] | text as JSON has it; whether text for people has colours |
 //! | [`show`] | what processes have |
 //! | [`view`] | the files that a kernel device of that name would have |
 //! | [`way`] | whether others can exchange what a path leads by |
@@ -17,6 +17,7 @@
 //! | [`waits`] | waiting for children |
 
 mod check;
+mod colours;
 mod devices;
 mod doctor;
 mod folder;
@@ -374,6 +375,8 @@ Environment:
   IRONVERBS_SOFT_NETWORK  interfaces or addresses from which other hosts are reached by RoCE v2; 1: all
   IRONVERBS_SOFT_PORT     UDP port by which they are reached, on all of them alike [default: 4791]
   IRONVERBS_SOFT_CONSENT  0: do not let the user's other processes copy from this one where Yama asks for it
+  NO_COLOR, CLICOLOR, CLICOLOR_FORCE  whether text has colours, as no-color.org and bixense.com/clicolors say
+                          [default: where it goes to a terminal]
 
 Processes reach each other that use the same folder, also from network namespaces of their own.
 

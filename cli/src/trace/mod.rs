@@ -18,7 +18,7 @@ mod summary;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::rc::Rc;
@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use ironverbs::observe::record::{Head, Header, flag, kind};
 
+use crate::colours;
 use crate::folder::{Folder, MOST_RINGS};
 use crate::places::Places;
 use crate::program::{self, Program};
@@ -245,7 +246,7 @@ pub fn run(places: &Places, trace: Trace) -> Result<ExitCode> {
         to,
         filters,
         json: trace.json,
-        colours: !trace.json && trace.output.is_none() && io::stderr().is_terminal(),
+        colours: !trace.json && trace.output.is_none() && colours::are_wanted(&io::stderr()),
         summary: trace.summary.then(Summary::default),
         begin: now(),
         first: None,
