@@ -77,8 +77,8 @@ enum Command {
     /// Shows every verb that a program calls, with arguments and answer, as strace shows system calls
     ///
     /// The program gets this library in front of the system's, and the devices that are there; for the software
-    /// device: ironverbs trace ironverbs run PROGRAM. Calls of all its threads and children are shown. Exit
-    /// status and signals are the program's.
+    /// device: ironverbs trace ironverbs run PROGRAM, which shows the calls of rdma_cm, too. Calls of all its
+    /// threads and children are shown. Exit status and signals are the program's.
     #[command(after_long_help = TRACE_HELP)]
     Trace(Trace),
     /// Finds rules of the specification that a program breaks and devices do not enforce at once
@@ -286,6 +286,7 @@ Classes of a filter:
   create destroy modify query event post poll  by what a verb does
   data      posting, polling, asking for events
   control   all others
+  cm        the calls of rdma_cm, which are seen under ironverbs run
   failed    what failed
 
 Exit status:
@@ -297,6 +298,7 @@ Exit status:
 Examples:
   ironverbs trace ibv_devinfo
   ironverbs trace -e '!poll' -o trace.txt ironverbs run ibv_rc_pingpong
+  ironverbs trace -e cm ironverbs run rping -c -a localhost
   ironverbs trace -c mpirun -n 2 ./program";
 
 const RUN_HELP: &str = "\

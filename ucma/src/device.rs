@@ -49,6 +49,11 @@ pub enum Outcome {
     Kernel(Box<Errand>),
 }
 
+/// What is left of a channel: the kernel's file, which may sleep while it is closed.
+pub struct Closed {
+    _kernel: Option<Kernel>,
+}
+
 /// All channels of a process.
 pub struct Device {
     manager: Manager,
@@ -154,9 +159,9 @@ impl Device {
         }
     }
 
-    /// The program is about to close a descriptor of a channel. The kernel's file, where it was the last one:
-    /// that may sleep while it is closed.
-    pub fn close(&mut self, fd: RawFd) -> Option<Kernel> {
+    /// The program is about to close a descriptor of a channel. What is left of the channel, where it was the
+    /// last one.
+    pub fn close(&mut self, fd: RawFd) -> Option<Closed> {
         let file = self.files.remove(&fd)?;
         if !self.net.channels.get_mut(&file).is_some_and(|channel| channel.closed(fd)) {
             return None;
@@ -171,7 +176,7 @@ impl Device {
         self.net.waiting.retain(|waiting| waiting.file != file);
         let channel = self.net.channels.remove(&file);
         self.net.rest();
-        channel.and_then(|channel| channel.kernel().cloned())
+        channel.map(|channel| Closed { _kernel: channel.kernel().cloned() })
     }
 
     /// The process ends.

@@ -20,7 +20,7 @@ pub struct Shim {
 }
 
 /// `IRONVERBS_UCMA_VERSION`.
-pub const VERSION: c_uint = 2;
+pub const VERSION: c_uint = 3;
 
 static SHIM: OnceLock<Shim> = OnceLock::new();
 
