@@ -110,6 +110,7 @@ impl Device {
     pub fn new(rule: Option<Rule>) -> Device {
         // What is wrong with the words for them, the library of verbs says.
         let _mistake = softrdma::faults::try_begin();
+        softrdma::capture::begin_quietly();
         // Where no number is the kernel's, they are as the kernel's are.
         let first = if rule.is_some() { OWN } else { 0 };
         Device {
@@ -343,8 +344,9 @@ impl Device {
             (_, Received::Nothing) => {}
             (Role::Unborn(listener), Received::Message(length)) => {
                 // Actions on the link follow, so it must be known by its number when they are executed.
-                let link = self.manager.accepted(listener, &message[..length], &mut self.net);
-                self.net.born(number, link);
+                let message = &message[..length];
+                let link = self.manager.accepted(listener, message, &mut self.net);
+                self.net.born(number, link, message);
             }
             (Role::Linked(link), Received::Message(length)) => {
                 self.manager.message(link, &message[..length], &mut self.net);
