@@ -465,7 +465,7 @@ static ssize_t command(int fd, const void *body, size_t length)
 	BEHIND(int, ppoll, (struct pollfd *, nfds_t, const struct timespec *, const sigset_t *));
 	struct pollfd channel = { .fd = fd, .events = POLLIN };
 	unsigned int turn = __atomic_load_n(&turns[fd], __ATOMIC_ACQUIRE);
-	int flags = (int)syscall(SYS_fcntl, fd, F_GETFL), closed = 0, looked = 0, now, before = errno, state, failure;
+	int flags = (int)syscall(SYS_fcntl, fd, F_GETFL), closed = 0, looked = 0, waited = 0, now, before = errno, state, failure;
 	struct outside outside;
 	ssize_t answer;
 
@@ -476,14 +476,16 @@ static ssize_t command(int fd, const void *body, size_t length)
 	}
 	outside = enter();
 	for (;;) {
-		answer = closed ? -IRONVERBS_UCMA_WAIT : ucma->command(fd, body, length);
+		answer = closed ? -IRONVERBS_UCMA_WAIT : ucma->command(fd, body, length, waited);
 		if (answer != -IRONVERBS_UCMA_WAIT)
 			break;
+		waited = 1;
 		closed |= is_over(fd, turn);
 		now = closed ? -1 : (int)syscall(SYS_fcntl, fd, F_GETFL);
 		flags = now < 0 ? flags : now;
 		if (function == NULL || flags & O_NONBLOCK) {
 			answer = -EAGAIN;
+			ucma->given_up(fd, body, length, EAGAIN);
 			break;
 		}
 		/* Peers who wake the channel on and on have it look no more. */
@@ -499,6 +501,7 @@ static ssize_t command(int fd, const void *body, size_t length)
 			failure = EINTR;
 		if (failure && (failure != EINTR || interrupts(&outside.signals))) {
 			answer = -failure;
+			ucma->given_up(fd, body, length, failure);
 			break;
 		}
 		closed |= is_over(fd, turn);

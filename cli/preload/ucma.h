@@ -42,8 +42,10 @@ struct ironverbs_shim {
 struct ironverbs_ucma {
 	/* A new channel: its descriptor, and a member of its epoll set that no other set has, by which the channel is known. */
 	int (*open)(int flags, int *member);
-	/* A command that is written to the channel: its length, or -IRONVERBS_UCMA_WAIT. */
-	ssize_t (*command)(int fd, const void *command, size_t length);
+	/* A command that is written to the channel: its length, or -IRONVERBS_UCMA_WAIT. `again`: it has waited. */
+	ssize_t (*command)(int fd, const void *command, size_t length, int again);
+	/* A command that had to wait will not be written again: it fails so. */
+	void (*given_up)(int fd, const void *command, size_t length, int failure);
 	/* Another descriptor of the channel. */
 	int (*duplicated)(int fd, int copy);
 	/* A descriptor of the channel is about to be closed, or was; with the last one the channel ends. */

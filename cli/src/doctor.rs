@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, IoSliceMut, IsTerminal};
+use std::io::{self, IoSliceMut};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::ExitCode;
@@ -16,6 +16,7 @@ use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
 use softrdma::shm::folder::{Config, Folder};
 
+use crate::colours;
 use crate::devices::with_software;
 use crate::library::{Device, Library, PortText};
 use crate::network;
@@ -43,7 +44,7 @@ pub enum Verdict {
 
 /// Prints the examinations; failure when the software device cannot work.
 pub fn report(places: Result<Places>) -> ExitCode {
-    let mut report = Report { works: true, colours: io::stdout().is_terminal() };
+    let mut report = Report { works: true, colours: colours::are_wanted(&io::stdout()) };
     let path = places.as_ref().ok().map(Places::library);
     let library = report.library(places);
     let devices = library.map_or(Ok(Vec::new()), |library| with_software(&library));

@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use ironverbs::observe::record::{LOST, NAME, READER};
+use ironverbs_trace::record::{LOST, NAME, READER};
 
 /// Rings that are open at a time; a program with more threads waits for some to end.
 pub const MOST_RINGS: usize = 4096;

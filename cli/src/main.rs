@@ -8,7 +8,7 @@
 //! | [`trace`] | what a program calls |
 //! | [`check`] | which rules it breaks |
 //! | [`program`], [`folder`] | a program that is traced or checked, and where its processes write |
-//! | [`json`] | text as JSON has it |
+//! | [`json`], [`colours`] | text as JSON has it; whether text for people has colours |
 //! | [`show`] | what processes have |
 //! | [`view`] | the files that a kernel device of that name would have |
 //! | [`way`] | whether others can exchange what a path leads by |
@@ -17,6 +17,7 @@
 //! | [`waits`] | waiting for children |
 
 mod check;
+mod colours;
 mod devices;
 mod doctor;
 mod folder;
@@ -76,8 +77,8 @@ enum Command {
     /// Shows every verb that a program calls, with arguments and answer, as strace shows system calls
     ///
     /// The program gets this library in front of the system's, and the devices that are there; for the software
-    /// device: ironverbs trace ironverbs run PROGRAM. Calls of all its threads and children are shown. Exit
-    /// status and signals are the program's.
+    /// device: ironverbs trace ironverbs run PROGRAM, which shows the calls of rdma_cm, too. Calls of all its
+    /// threads and children are shown. Exit status and signals are the program's.
     #[command(after_long_help = TRACE_HELP)]
     Trace(Trace),
     /// Finds rules of the specification that a program breaks and devices do not enforce at once
@@ -285,6 +286,7 @@ Classes of a filter:
   create destroy modify query event post poll  by what a verb does
   data      posting, polling, asking for events
   control   all others
+  cm        the calls of rdma_cm, which are seen under ironverbs run
   failed    what failed
 
 Exit status:
@@ -296,6 +298,7 @@ Exit status:
 Examples:
   ironverbs trace ibv_devinfo
   ironverbs trace -e '!poll' -o trace.txt ironverbs run ibv_rc_pingpong
+  ironverbs trace -e cm ironverbs run rping -c -a localhost
   ironverbs trace -c mpirun -n 2 ./program";
 
 const RUN_HELP: &str = "\
@@ -374,6 +377,8 @@ Environment:
   IRONVERBS_SOFT_NETWORK  interfaces or addresses from which other hosts are reached by RoCE v2; 1: all
   IRONVERBS_SOFT_PORT     UDP port by which they are reached, on all of them alike [default: 4791]
   IRONVERBS_SOFT_CONSENT  0: do not let the user's other processes copy from this one where Yama asks for it
+  NO_COLOR, CLICOLOR, CLICOLOR_FORCE  whether text has colours, as no-color.org and bixense.com/clicolors say
+                          [default: where it goes to a terminal]
 
 Processes reach each other that use the same folder, also from network namespaces of their own.
 

@@ -54,12 +54,12 @@ pub fn sum(parts: &[(u64, u64)]) -> Sum {
     if REFUSED.load(Ordering::Relaxed) {
         return Sum::Unknown;
     }
-    let mut remote = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; MOST];
+    let mut remote = [const { MaybeUninit::<libc::iovec>::uninit() }; MOST];
     let (mut count, mut bytes) = (0, 0);
     for (first, length) in parts {
         pieces(*first, *length, |at, length| {
             if let Some(place) = remote.get_mut(count) {
-                *place = libc::iovec { iov_base: at as *mut _, iov_len: length as usize };
+                place.write(libc::iovec { iov_base: at as *mut _, iov_len: length as usize });
                 count += 1;
                 bytes += length as usize;
             }
@@ -68,12 +68,12 @@ pub fn sum(parts: &[(u64, u64)]) -> Sum {
     let mut room = MaybeUninit::<[u64; ROOM / 8]>::uninit();
     debug_assert!(bytes <= ROOM, "each element has at most WHOLE bytes of pieces");
     let local = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: bytes.min(ROOM) };
-    // SAFETY: the kernel writes at most so many bytes, for which there is room; addresses that are not mapped
-    // end the call.
+    // SAFETY: the kernel writes at most so many bytes, for which there is room, and reads as many vectors as
+    // were written; addresses that are not mapped end the call.
     let got = unsafe {
         // Words that are not filled whole.
         room.as_mut_ptr().cast::<u64>().add(bytes.min(ROOM - 8) / 8).write(0);
-        libc::process_vm_readv(libc::getpid(), &raw const local, 1, remote.as_ptr(), count as u64, 0)
+        libc::process_vm_readv(libc::getpid(), &raw const local, 1, remote.as_ptr().cast(), count as u64, 0)
     };
     if got < 0 {
         let errno = ironverbs_os::errno::Errno::last();

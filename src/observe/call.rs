@@ -8,7 +8,7 @@ use ironverbs_os::guard::uncancelled;
 use super::line::Line;
 use super::record::{Header, flag};
 use super::thread::{self, Thread};
-use super::{is_checked, is_on, now};
+use super::{OBSERVER, is_checked, is_on, now};
 use crate::check;
 
 /// A verb and its arguments. What shows them runs only while calls are observed.
@@ -90,7 +90,7 @@ impl Call<'_> {
         }
         uncancelled(|| {
             let before = Errno::last();
-            let seen = thread::this().and_then(|mut thread| {
+            let seen = thread::this(&OBSERVER).and_then(|mut thread| {
                 // SAFETY: this thread's own.
                 let thread = unsafe { thread.as_mut() };
                 if core::mem::replace(&mut thread.within, true) {

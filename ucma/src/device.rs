@@ -49,6 +49,11 @@ pub enum Outcome {
     Kernel(Box<Errand>),
 }
 
+/// What is left of a channel: the kernel's file, which may sleep while it is closed.
+pub struct Closed {
+    _kernel: Option<Kernel>,
+}
+
 /// All channels of a process.
 pub struct Device {
     manager: Manager,
@@ -105,6 +110,7 @@ impl Device {
     pub fn new(rule: Option<Rule>) -> Device {
         // What is wrong with the words for them, the library of verbs says.
         let _mistake = softrdma::faults::try_begin();
+        softrdma::capture::begin_quietly();
         // Where no number is the kernel's, they are as the kernel's are.
         let first = if rule.is_some() { OWN } else { 0 };
         Device {
@@ -154,9 +160,9 @@ impl Device {
         }
     }
 
-    /// The program is about to close a descriptor of a channel. The kernel's file, where it was the last one:
-    /// that may sleep while it is closed.
-    pub fn close(&mut self, fd: RawFd) -> Option<Kernel> {
+    /// The program is about to close a descriptor of a channel. What is left of the channel, where it was the
+    /// last one.
+    pub fn close(&mut self, fd: RawFd) -> Option<Closed> {
         let file = self.files.remove(&fd)?;
         if !self.net.channels.get_mut(&file).is_some_and(|channel| channel.closed(fd)) {
             return None;
@@ -171,7 +177,7 @@ impl Device {
         self.net.waiting.retain(|waiting| waiting.file != file);
         let channel = self.net.channels.remove(&file);
         self.net.rest();
-        channel.and_then(|channel| channel.kernel().cloned())
+        channel.map(|channel| Closed { _kernel: channel.kernel().cloned() })
     }
 
     /// The process ends.
@@ -338,8 +344,9 @@ impl Device {
             (_, Received::Nothing) => {}
             (Role::Unborn(listener), Received::Message(length)) => {
                 // Actions on the link follow, so it must be known by its number when they are executed.
-                let link = self.manager.accepted(listener, &message[..length], &mut self.net);
-                self.net.born(number, link);
+                let message = &message[..length];
+                let link = self.manager.accepted(listener, message, &mut self.net);
+                self.net.born(number, link, message);
             }
             (Role::Linked(link), Received::Message(length)) => {
                 self.manager.message(link, &message[..length], &mut self.net);

@@ -13,7 +13,7 @@ use crate::device::{Device, Outcome};
 use crate::network::Waits;
 use crate::shim::{self, Shim};
 use crate::sides::Rule;
-use crate::{mail, memory, network};
+use crate::{mail, memory, network, observe};
 
 /// `IRONVERBS_UCMA_WAIT`.
 const WAIT: isize = 4096;
@@ -27,7 +27,8 @@ const PAUSE: Duration = Duration::from_micros(200);
 #[repr(C)]
 pub struct Ucma {
     open: unsafe extern "C" fn(c_int, *mut c_int) -> c_int,
-    command: extern "C" fn(c_int, *const c_void, usize) -> isize,
+    command: extern "C" fn(c_int, *const c_void, usize, c_int) -> isize,
+    given_up: extern "C" fn(c_int, *const c_void, usize, c_int),
     duplicated: extern "C" fn(c_int, c_int) -> c_int,
     closed: extern "C" fn(c_int),
     has_event: extern "C" fn(c_int) -> c_int,
@@ -35,7 +36,7 @@ pub struct Ucma {
     ending: extern "C" fn(),
 }
 
-static UCMA: Ucma = Ucma { open, command, duplicated, closed, has_event, forked, ending };
+static UCMA: Ucma = Ucma { open, command, given_up, duplicated, closed, has_event, forked, ending };
 
 /// This process's device. A child of `fork` leaves its parent's where it is, with a lock that a thread may have
 /// held that the child does not have.
@@ -109,8 +110,11 @@ fn open_network() {
 /// # Safety
 /// `member` can be written.
 unsafe extern "C" fn open(flags: c_int, member: *mut c_int) -> c_int {
+    let seen = observe::channel_begins();
     open_network();
-    match with(Err(libc::EIO), |device| device.open(flags)) {
+    let opened = with(Err(libc::EIO), |device| device.open(flags));
+    observe::opened(seen, opened.map(|(fd, _)| fd));
+    match opened {
         Ok((fd, own)) => {
             // SAFETY: by the contract.
             unsafe { member.write(own) };
@@ -120,7 +124,8 @@ unsafe extern "C" fn open(flags: c_int, member: *mut c_int) -> c_int {
     }
 }
 
-extern "C" fn command(fd: c_int, command: *const c_void, length: usize) -> isize {
+extern "C" fn command(fd: c_int, command: *const c_void, length: usize, again: c_int) -> isize {
+    let seen = observe::begin(fd, command as u64, length, again != 0);
     let done = |done: Result<(), i32>| match done {
         Ok(()) => length.cast_signed(),
         Err(errno) => -(errno as isize),
@@ -140,7 +145,14 @@ extern "C" fn command(fd: c_int, command: *const c_void, length: usize) -> isize
         let answered = errand.run();
         answer = with(-(libc::EIO as isize), |device| done(device.returned(&errand, answered)));
     }
+    if answer != -WAIT {
+        observe::end(seen.as_ref(), i32::try_from(-answer).ok().filter(|errno| *errno > 0));
+    }
     answer
+}
+
+extern "C" fn given_up(fd: c_int, command: *const c_void, length: usize, errno: c_int) {
+    observe::end(observe::begin(fd, command as u64, length, true).as_ref(), Some(errno));
 }
 
 extern "C" fn duplicated(fd: c_int, copy: c_int) -> c_int {
@@ -151,8 +163,14 @@ extern "C" fn duplicated(fd: c_int, copy: c_int) -> c_int {
 }
 
 extern "C" fn closed(fd: c_int) {
+    let seen = observe::channel_begins();
+    let closed = with(None, |device| device.close(fd));
+    let was_last = closed.is_some();
     // Closed here, where nobody waits for it.
-    drop(with(None, |device| device.close(fd)));
+    drop(closed);
+    if was_last {
+        observe::closed(seen, fd);
+    }
 }
 
 extern "C" fn has_event(fd: c_int) -> c_int {

@@ -15,6 +15,7 @@
 //! | [`sockets`] | connections between processes |
 //! | [`network`], [`mail`] | connections to other hosts |
 //! | [`route`], [`soft`] | ways to addresses; the software device's GIDs |
+//! | [`observe`] | what `ironverbs trace` shows of commands |
 //! | [`sys`] | system calls |
 //!
 //! There is no daemon, and no thread but for other hosts. What a peer sends waits in a socket, which makes the
@@ -32,6 +33,7 @@ mod mail;
 mod memory;
 mod net;
 mod network;
+mod observe;
 mod registry;
 mod route;
 mod shim;

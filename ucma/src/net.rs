@@ -6,8 +6,10 @@ use std::time::Duration;
 use ironverbs_cm::address::{Address, Family, Gid};
 use ironverbs_cm::network::Repeated;
 use ironverbs_cm::ports::{Binding, NoPort};
+use ironverbs_cm::wire;
 use ironverbs_cm::world::{Destination, Device, Message, NoDevice, NoRoute, Route};
 use ironverbs_cm::{File, Link, World};
+use softrdma::capture;
 use softrdma::shm::folder::{Config, Folder};
 
 use crate::channel::{Channel, Member};
@@ -43,6 +45,18 @@ pub struct Connection {
     pub role: Role,
     /// The channel.
     pub file: File,
+    /// The GIDs of this side and of the other one, once there was a message that has them.
+    pub between: Option<(Gid, Gid)>,
+}
+
+impl Connection {
+    /// Sends a message, which is a packet in the process's capture.
+    fn send(&self, message: &Message) {
+        if let Some((own, other)) = self.between {
+            capture::management(own, other, message);
+        }
+        self.socket.send(&message[..]);
+    }
 }
 
 /// A connect whose listener had no place in its queue, or whose message was lost.
@@ -167,7 +181,7 @@ impl Net {
         if let Some(channel) = self.channels.get(&file) {
             channel.add(socket.fd(), Member::Socket(number))?;
         }
-        self.sockets.insert(number, Connection { socket, role, file });
+        self.sockets.insert(number, Connection { socket, role, file, between: None });
         match role {
             Role::Listens(_) => {}
             Role::Unborn(listener) => {
@@ -180,9 +194,10 @@ impl Net {
         Ok(number)
     }
 
-    /// A socket is a connection from now on.
-    pub fn born(&mut self, number: u64, link: Link) {
+    /// A socket is a connection from now on, by its first message.
+    pub fn born(&mut self, number: u64, link: Link, first: &[u8]) {
         if let Some(member) = self.sockets.get_mut(&number) {
+            member.between = wire::ends(first).map(|(other, own)| (own, other));
             let before = std::mem::replace(&mut member.role, Role::Linked(link));
             self.links.insert(link, number);
             self.forget_unborn(before, number);
@@ -251,11 +266,15 @@ impl Net {
         };
         match registry.reach(folder, &found, Socket::connect) {
             Ok(socket) => {
-                socket.send(&message[..]);
-                match self.join(socket, Role::Linked(link), file) {
-                    Ok(_) => Connected::Yes,
-                    Err(_) => Connected::Unreachable,
+                // What answers it comes in a later call.
+                let Ok(number) = self.join(socket, Role::Linked(link), file) else {
+                    return Connected::Unreachable;
+                };
+                if let Some(member) = self.sockets.get_mut(&number) {
+                    member.between = wire::ends(&message[..]);
+                    member.send(&message);
                 }
+                Connected::Yes
             }
             Err(libc::ECONNREFUSED | libc::ENOENT) => Connected::Refused(false),
             // Other processes may close descriptors soon.

@@ -11,13 +11,14 @@ mod print;
 mod symbols;
 
 use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use ironverbs::check::report::NOTES;
 use ironverbs::check::rules::{self, Class, Rule};
 
+use crate::colours;
 use crate::folder::Folder;
 use crate::places::Places;
 use crate::program::Program;
@@ -48,7 +49,7 @@ impl Output {
             None => Box::new(io::stderr()),
             Some(path) => Box::new(File::create(path).map_err(|why| format!("{}: {why}", path.display()))?),
         };
-        let colours = check.output.is_none() && io::stderr().is_terminal();
+        let colours = check.output.is_none() && colours::are_wanted(&io::stderr());
         let to = BufWriter::new(to);
         Ok(Self { to, json: check.json, colours, symbols: Symbols::default(), errors: 0, notes: 0 })
     }

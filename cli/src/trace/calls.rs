@@ -4,7 +4,7 @@ use ironverbs::abi::verbs::*;
 use ironverbs::api::strings::wc_status;
 use ironverbs::observe::data::context::{OPS_WORDS, RECV_WORDS, SEND_WORDS, UNSEEN};
 use ironverbs::observe::names::{self, Names};
-use ironverbs::observe::record::data;
+use ironverbs_trace::record::data;
 
 use super::event::{Event, Objects, Value};
 

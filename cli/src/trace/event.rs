@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use ironverbs::observe::record::{OBJECT, OBJECT_END, SEPARATOR, data, flag};
+use ironverbs_trace::record::{OBJECT, OBJECT_END, SEPARATOR, data, flag};
 
 use super::calls;
 use super::rings::{Body, Record};
@@ -43,13 +43,6 @@ pub struct Event {
     pub bytes: u64,
     /// Something was too long to be recorded.
     pub cut: bool,
-}
-
-impl Event {
-    /// When it was over.
-    pub fn end(&self) -> u64 {
-        self.begin.saturating_add(self.nanos)
-    }
 }
 
 /// The numbers of a process's objects, by kind and address.

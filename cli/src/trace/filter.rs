@@ -2,7 +2,8 @@
 
 use super::event::Event;
 
-/// The classes, and the beginnings of the names that are in them, without `ibv_`. The manual page has them.
+/// The classes, and the beginnings of the names that are in them, without `ibv_` or `rdma_`. The manual page
+/// has them.
 const CLASSES: &[(&str, &[&str])] = &[
     ("create", &["create_", "alloc_", "open_", "reg_", "import_"]),
     ("destroy", &["destroy_", "dealloc_", "close_", "dereg_", "free_", "unimport_"]),
@@ -22,7 +23,7 @@ const CLASSES: &[(&str, &[&str])] = &[
         ],
     ),
     ("query", &["query_", "get_device", "get_pkey", "get_srq", "read_"]),
-    ("event", &["req_notify_", "get_cq_event", "get_async_event", "ack_"]),
+    ("event", &["req_notify_", "get_cq_event", "get_async_event", "get_cm_event", "ack_"]),
     ("post", &["post_", "wr_", "bind_mw"]),
     ("poll", &["poll_cq", "start_poll", "next_poll", "end_poll"]),
     ("data", &["post_", "wr_", "poll_cq", "start_poll", "next_poll", "end_poll", "req_notify_", "memcpy_"]),
@@ -31,11 +32,16 @@ const CLASSES: &[(&str, &[&str])] = &[
 const FAILED: &str = "failed";
 /// All that is no call of the data path.
 const CONTROL: &str = "control";
+/// Calls of the connection manager.
+const CM: &str = "cm";
+/// What their names begin with.
+const CM_PREFIX: &str = "rdma_";
 
 /// One word of a filter.
 enum Term {
     Class(&'static [&'static str]),
     Control,
+    Cm,
     Failed,
     Name(String),
 }
@@ -47,7 +53,7 @@ pub struct Filter {
 }
 
 fn short(verb: &str) -> &str {
-    verb.strip_prefix("ibv_").unwrap_or(verb)
+    verb.strip_prefix("ibv_").or_else(|| verb.strip_prefix(CM_PREFIX)).unwrap_or(verb)
 }
 
 fn is_in(verb: &str, class: &[&str]) -> bool {
@@ -68,13 +74,12 @@ impl std::str::FromStr for Filter {
             match (class, word) {
                 (Some((_, class)), _) => Ok(Term::Class(class)),
                 (None, CONTROL) => Ok(Term::Control),
+                (None, CM) => Ok(Term::Cm),
                 (None, FAILED) => Ok(Term::Failed),
-                (None, name) if name.starts_with("ibv_") || name.contains('_') => {
-                    Ok(Term::Name(short(name).to_owned()))
-                }
+                (None, name) if name.contains('_') => Ok(Term::Name(name.to_owned())),
                 (None, other) => {
                     let classes: Vec<_> =
-                        CLASSES.iter().map(|(name, _)| *name).chain([CONTROL, FAILED]).collect();
+                        CLASSES.iter().map(|(name, _)| *name).chain([CONTROL, CM, FAILED]).collect();
                     Err(format!("neither a verb nor a class: {other:?}; classes are {}", classes.join(", ")))
                 }
             }
@@ -89,8 +94,9 @@ impl Filter {
         let is = |term: &Term| match term {
             Term::Class(class) => is_in(&event.verb, class),
             Term::Control => !is_in(&event.verb, data()),
+            Term::Cm => event.verb.starts_with(CM_PREFIX),
             Term::Failed => event.failed.is_some(),
-            Term::Name(name) => short(&event.verb) == name,
+            Term::Name(name) => [event.verb.as_str(), short(&event.verb)].contains(&name.as_str()),
         };
         self.terms.iter().any(is) != self.others
     }
@@ -113,6 +119,10 @@ mod tests {
         assert!(takes("ibv_poll_cq", "ibv_poll_cq") && takes("poll_cq", "ibv_poll_cq"));
         assert!(takes("control", "ibv_reg_mr") && !takes("control", "ibv_poll_cq"));
         assert!(!takes("failed", "ibv_reg_mr"));
+        assert!(takes("cm", "rdma_connect") && !takes("cm", "ibv_create_cq"));
+        assert!(takes("event", "rdma_get_cm_event") && takes("create", "rdma_create_id"));
+        assert!(takes("rdma_bind_addr", "rdma_bind_addr") && takes("get_cm_event", "rdma_get_cm_event"));
+        assert!(!takes("ibv_create_id", "rdma_create_id") && takes("control", "rdma_listen"));
         assert!("polls".parse::<super::Filter>().is_err_and(|why| why.contains("classes are create,")));
     }
 }

@@ -24,8 +24,9 @@ use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::Duration;
 
-use ironverbs::observe::record::{Head, Header, flag, kind};
+use ironverbs_trace::record::{Head, Header, flag, kind};
 
+use crate::colours;
 use crate::folder::{Folder, MOST_RINGS};
 use crate::places::Places;
 use crate::program::{self, Program};
@@ -48,6 +49,27 @@ struct Thread {
     objects: Rc<RefCell<Objects>>,
     /// Parts of a record that goes on.
     earlier: Vec<u64>,
+}
+
+/// A call that is not decoded yet: objects get their numbers, and lose them, in the order in which calls are
+/// shown.
+struct Held {
+    pid: u32,
+    tid: u32,
+    record: Record,
+    earlier: Vec<u64>,
+    objects: Rc<RefCell<Objects>>,
+}
+
+impl Held {
+    /// When it was over.
+    fn end(&self) -> u64 {
+        self.record.header.begin.saturating_add(self.record.header.nanos)
+    }
+
+    fn decoded(self) -> Event {
+        event::decode(self.pid, self.tid, self.record, self.earlier, &mut self.objects.borrow_mut())
+    }
 }
 
 /// Where calls go.
@@ -100,8 +122,8 @@ struct Traced {
     namespace: u64,
     threads: Vec<Thread>,
     processes: HashMap<(u64, u32), Rc<RefCell<Objects>>>,
-    /// Events that may be younger than others that are not there yet.
-    held: Vec<Event>,
+    /// Calls that may be younger than others that are not there yet.
+    held: Vec<Held>,
     said: bool,
 }
 
@@ -162,7 +184,7 @@ impl Traced {
             thread.ring.take(&mut records);
             any |= !records.is_empty();
             for record in records.drain(..) {
-                self.held.extend(thread.event(record));
+                self.held.extend(thread.held(record));
             }
             if thread.ring.is_spoiled() {
                 self.say_spoiled(&thread.ring.head);
@@ -177,18 +199,17 @@ impl Traced {
                         nanos,
                         ..Header::default()
                     };
-                    self.held.extend(thread.event(Record { header, body: Body::Words(words) }));
+                    self.held.extend(thread.held(Record { header, body: Body::Words(words) }));
                 }
             } else {
                 keep.push(thread);
             }
         }
         self.threads = keep;
-        self.held.sort_by_key(Event::end);
-        let due =
-            if last { self.held.len() } else { self.held.partition_point(|event| event.end() <= before) };
-        for event in self.held.drain(..due) {
-            output.show(&event)?;
+        self.held.sort_by_key(Held::end);
+        let due = if last { self.held.len() } else { self.held.partition_point(|held| held.end() <= before) };
+        for held in self.held.drain(..due) {
+            output.show(&held.decoded())?;
         }
         if due > 0 {
             output.to.flush()?;
@@ -208,8 +229,8 @@ impl Traced {
 }
 
 impl Thread {
-    /// An event; None of a record that goes on.
-    fn event(&mut self, record: Record) -> Option<Event> {
+    /// A call; None of a record that goes on.
+    fn held(&mut self, record: Record) -> Option<Held> {
         /// Words of a list that are kept.
         const MOST: usize = 1 << 20;
         let Head { pid, tid, .. } = self.ring.head;
@@ -222,7 +243,7 @@ impl Thread {
             return None;
         }
         let earlier = std::mem::take(&mut self.earlier);
-        Some(event::decode(pid, tid, record, earlier, &mut self.objects.borrow_mut()))
+        Some(Held { pid, tid, record, earlier, objects: Rc::clone(&self.objects) })
     }
 }
 
@@ -245,7 +266,7 @@ pub fn run(places: &Places, trace: Trace) -> Result<ExitCode> {
         to,
         filters,
         json: trace.json,
-        colours: !trace.json && trace.output.is_none() && io::stderr().is_terminal(),
+        colours: !trace.json && trace.output.is_none() && colours::are_wanted(&io::stderr()),
         summary: trace.summary.then(Summary::default),
         begin: now(),
         first: None,
@@ -258,6 +279,9 @@ pub fn run(places: &Places, trace: Trace) -> Result<ExitCode> {
             Err(status) => return Ok(status),
         },
     };
+    if let Some(pid) = trace.pid.filter(|_| io::stderr().is_terminal()) {
+        eprintln!("ironverbs: process {pid} is traced from its next call on; ^C ends the trace alone");
+    }
     let mut traced = Traced::new(folder);
     let mut written = Ok(());
     loop {
@@ -283,6 +307,8 @@ pub fn run(places: &Places, trace: Trace) -> Result<ExitCode> {
             "ironverbs: not all calls are shown: a process could make no file for them, or has more kinds of \
              devices than can be told apart"
         );
+    } else if output.first.is_none() && trace.pid.is_none() {
+        eprintln!("ironverbs: nothing was traced: no process has called a verb of this library");
     }
     drop(traced);
     let status = program.end();

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::mem::size_of;
 use std::os::unix::fs::FileExt;
 
-use ironverbs::observe::record::{
+use ironverbs_trace::record::{
     DATA, EMPTIES, EMPTY_PLACES, ENDED, Empty, Head, Header, LARGEST, MAGIC, RING, ROOM, TAKEN, Text,
     WRITTEN, kind,
 };

@@ -28,6 +28,8 @@ pub use sidr::{SidrRep, SidrReq, status};
 
 use field::{Fields, FieldsMut};
 
+use crate::address::{Gid, gid_of};
+
 /// Size of a MAD in bytes.
 pub const MAD_SIZE: usize = 256;
 
@@ -96,6 +98,20 @@ pub fn encode(mad: &Mad) -> Box<[u8; MAD_SIZE]> {
     header.put(16, 16, number);
     header.put(20, 32, u64::from(modifier));
     bytes
+}
+
+/// The GIDs of who sends the first message of a connection, and of who is to get it, as that says; `None` of
+/// another message.
+#[must_use]
+pub fn ends(bytes: &[u8]) -> Option<(Gid, Gid)> {
+    match decode(bytes).ok()?.body {
+        Body::Req(req) => Some((req.local_gid, req.remote_gid)),
+        Body::SidrReq(req) => {
+            let ip = IpHeader::read(&req.private_data)?;
+            Some((gid_of(ip.source), gid_of(ip.destination)))
+        }
+        _ => None,
+    }
 }
 
 /// Reads a message.

@@ -182,3 +182,20 @@ fn fuzz_messages() {
         let _ = IpHeader::read(bytes);
     });
 }
+
+#[test]
+fn the_first_message_says_between_whom_it_goes() {
+    let (own, other) = ([1; 16], [2; 16]);
+    let req = Req { local_gid: own, remote_gid: other, ..Req::default() };
+    let bytes = |body| encode(&Mad { transaction: 1, body });
+    assert_eq!(ends(&bytes(Body::Req(Box::new(req)))[..]), Some((own, other)));
+    let mut private_data = [0; 216];
+    let ip = IpHeader { port: 1, source: [192, 0, 2, 1].into(), destination: [192, 0, 2, 2].into() };
+    ip.write(&mut private_data);
+    let sidr =
+        |private_data| Body::SidrReq(Box::new(SidrReq { request_id: 1, pkey: 0, service: 2, private_data }));
+    assert_eq!(ends(&bytes(sidr(private_data))[..]), Some((gid_of(ip.source), gid_of(ip.destination))));
+    assert_eq!(ends(&bytes(sidr([0xff; 216]))[..]), None);
+    let end = Dreq { local_comm_id: 1, remote_comm_id: 2, remote_qpn: 3 };
+    assert_eq!(ends(&bytes(Body::Dreq(end))[..]), None);
+}

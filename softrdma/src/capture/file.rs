@@ -9,7 +9,8 @@
 use std::collections::TryReserveError;
 use std::fs::{self, File as Open, OpenOptions};
 use std::io::{self, Write};
-use std::os::fd::AsRawFd;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,8 +42,52 @@ pub struct File {
     snap: u32,
     ring: Option<u32>,
     /// None in a forked child, which opens it again.
-    open: ProcessMutex<Option<Open>>,
+    open: ProcessMutex<Option<Opened>>,
     failed: AtomicBool,
+}
+
+/// The file as it was opened.
+#[derive(Debug)]
+struct Opened {
+    file: ManuallyDrop<Open>,
+    /// Device and inode.
+    identity: (u64, u64),
+}
+
+impl Opened {
+    /// The lowest number that its descriptor has where there are enough: programs choose low ones.
+    const FLOOR: libc::c_int = 1024;
+
+    fn new(path: &Path, snap: u32) -> io::Result<Self> {
+        let file = open(path, snap)?;
+        // SAFETY: takes no pointer; the new descriptor is of the same open file, with its lock.
+        let high = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, Self::FLOOR) };
+        let file = match high {
+            0.. => {
+                // SAFETY: just made, and nobody else's.
+                unsafe { Open::from_raw_fd(high) }
+            }
+            _ => file,
+        };
+        let identity = identity(&file.metadata()?);
+        Ok(Self { file: ManuallyDrop::new(file), identity })
+    }
+
+    /// Bytes of the file; `None` where the program has closed the descriptor, or has another file there by now,
+    /// which is left alone.
+    fn length(&self) -> Option<u64> {
+        let now = self.file.metadata().ok()?;
+        (identity(&now) == self.identity).then_some(now.len())
+    }
+
+    fn close(mut self) {
+        // SAFETY: the last use of it.
+        unsafe { ManuallyDrop::drop(&mut self.file) };
+    }
+}
+
+fn identity(file: &fs::Metadata) -> (u64, u64) {
+    (file.dev(), file.ino())
 }
 
 /// Nanoseconds since 1970.
@@ -90,7 +135,7 @@ impl File {
     pub fn open(path: &Path, snap: Option<u32>, ring: Option<u32>) -> io::Result<Self> {
         let snap = snap.filter(|snap| *snap > 0).map_or(WHOLE, |snap| snap.min(WHOLE));
         let ring = ring.filter(|ring| *ring > 0).map(|ring| ring.min(MOST_FILES));
-        let open = ProcessMutex::new(Some(open(path, snap)?));
+        let open = ProcessMutex::new(Some(Opened::new(path, snap)?));
         Ok(File { path: path.to_owned(), snap, ring, open, failed: false.into() })
     }
 
@@ -100,7 +145,8 @@ impl File {
     /// As those of [`File::open`].
     pub fn begin(path: &Path, snap: Option<u32>, ring: Option<u32>) -> io::Result<()> {
         let file = Self::open(path, snap, ring)?;
-        *file.open.lock().map_err(|why| io::Error::from_raw_os_error(why.errno))? = None;
+        let opened = file.open.lock().map_err(|why| io::Error::from_raw_os_error(why.errno))?.take();
+        opened.into_iter().for_each(Opened::close);
         let emptied = reach(path)?;
         if !mark(&emptied, libc::F_WRLCK) {
             return Ok(());
@@ -166,34 +212,44 @@ impl File {
         }
     }
 
-    fn write(&self, file: &mut Option<Open>, blocks: &[u8]) -> io::Result<()> {
+    fn write(&self, opened: &mut Option<Opened>, blocks: &[u8]) -> io::Result<()> {
+        let (file, mut length) = match opened.as_ref().and_then(Opened::length) {
+            Some(length) => (opened.as_mut(), length),
+            None => (None, 0),
+        };
         let file = match file {
             Some(file) => file,
-            None => file.insert(open(&self.path, self.snap)?),
+            None => {
+                let fresh = opened.insert(Opened::new(&self.path, self.snap)?);
+                length = fresh.length().unwrap_or(0);
+                fresh
+            }
         };
-        if self.ring.is_some() {
-            self.turn(file)?;
+        if self.ring.is_some() && self.turn(file, length)? {
+            length = file.length().unwrap_or(0);
         }
         // A longer file would end the process by a signal.
-        if file.metadata()?.len().saturating_add(blocks.len() as u64) > file_limit() {
+        if length.saturating_add(blocks.len() as u64) > file_limit() {
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
         }
-        file.write_all(blocks)
+        file.file.write_all(blocks)
     }
 
-    /// Goes on with another file where this one is full, or is it no longer.
-    fn turn(&self, file: &mut Open) -> io::Result<()> {
-        let now = file.metadata()?;
-        let identity = |file: &fs::Metadata| (file.dev(), file.ino());
-        let is = |path: &Path| fs::metadata(path).is_ok_and(|there| identity(&there) == identity(&now));
+    /// Goes on with another file where this one is full, or is it no longer; whether it does.
+    fn turn(&self, opened: &mut Opened, length: u64) -> io::Result<bool> {
+        let now = opened.identity;
+        let is = |path: &Path| fs::metadata(path).is_ok_and(|there| identity(&there) == now);
+        let another = |opened: &mut Opened| {
+            std::mem::replace(opened, Opened::new(&self.path, self.snap)?).close();
+            Ok(true)
+        };
         if !is(&self.path) {
-            *file = open(&self.path, self.snap)?;
-            return Ok(());
+            return another(opened);
         }
-        if now.len() < RING_BYTES {
-            return Ok(());
+        if length < RING_BYTES {
+            return Ok(false);
         }
-        locked(file, || {
+        locked(&opened.file, || {
             // Another process may have done it while this one waited.
             if !is(&self.path) {
                 return Ok(());
@@ -211,8 +267,14 @@ impl File {
             }
             Ok(())
         })?;
-        *file = open(&self.path, self.snap)?;
-        Ok(())
+        another(opened)
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let opened = self.open.try_lock().and_then(|mut opened| opened.take());
+        opened.filter(|opened| opened.length().is_some()).into_iter().for_each(Opened::close);
     }
 }
 
@@ -316,6 +378,23 @@ mod tests {
         assert!(kept.len() >= 8, "{kept:?}");
         let expected: Vec<u32> = (1040 - kept.len() as u32..1040).collect();
         assert_eq!(kept, expected);
+    }
+
+    #[test]
+    fn a_descriptor_that_the_program_took_is_left_alone() {
+        let dir = TestDir::new("capture");
+        let path = dir.path().join("a.pcapng");
+        let file = File::open(&path, None, None).unwrap();
+        let fd = file.open.lock().unwrap().as_ref().unwrap().file.as_raw_fd();
+        let other = Open::create_new(dir.path().join("other")).unwrap();
+        // SAFETY: takes no pointer; what has the number is the capture's, which looks at it.
+        assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), fd) }, fd);
+        append(&file, 7);
+        append(&file, 8);
+        assert_eq!(packets(&path), [(7, 7), (8, 8)]);
+        assert_eq!(other.metadata().unwrap().len(), 0);
+        // SAFETY: as above.
+        unsafe { libc::close(fd) };
     }
 
     #[test]

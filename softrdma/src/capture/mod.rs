@@ -18,7 +18,7 @@ pub mod file;
 
 use std::ffi::OsString;
 use std::net::{Ipv6Addr, SocketAddr};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use ironverbs_os::environment::trusted;
 use ironverbs_os::growth::{TryFill, try_box, try_room};
@@ -27,7 +27,9 @@ use once_cell::race::OnceBox;
 use crate::wire::datagram::{HEADER_BYTES, IPV4_AT, Seen, header};
 use crate::wire::flow::{Addresses, Flow, ROCE_PORT};
 use crate::wire::icrc::{ICRC_BYTES, Icrc};
+use crate::wire::management::{GENERAL_SERVICES, MAD_BYTES, management_head};
 use crate::wire::packet::{Head, MAX_HEAD, Packet};
+use crate::wire::psn::Psn;
 
 use file::File;
 
@@ -55,7 +57,20 @@ pub(crate) fn active() -> Option<&'static Capture> {
 ///
 /// What is wrong with it is said on standard error: a program is not kept from its work by what looks at it.
 pub(crate) fn begin() {
-    static IS_SAID: AtomicBool = AtomicBool::new(false);
+    begin_and(|why| {
+        static IS_SAID: AtomicBool = AtomicBool::new(false);
+        if !IS_SAID.swap(true, Ordering::Relaxed) {
+            eprintln!("ironverbs: {why}");
+        }
+    });
+}
+
+/// The same in another library of a process, which leaves it to the first one to say what is wrong.
+pub fn begin_quietly() {
+    begin_and(|_| {});
+}
+
+fn begin_and(say: impl FnOnce(&str)) {
     if active().is_some() {
         return;
     }
@@ -67,8 +82,7 @@ pub(crate) fn begin() {
     match made {
         // Another thread may have been first: it is the same capture.
         Ok(capture) => drop(ACTIVE.set(capture)),
-        Err(_) if IS_SAID.swap(true, Ordering::Relaxed) => {}
-        Err(why) => eprintln!("ironverbs: no capture in {}: {why}", path.to_string_lossy()),
+        Err(why) => say(&format!("no capture in {}: {why}", path.to_string_lossy())),
     }
 }
 
@@ -77,6 +91,16 @@ fn number(name: &str, value: Option<OsString>) -> Result<Option<u32>, String> {
     let Some(value) = value.filter(|value| !value.is_empty()) else { return Ok(None) };
     let number = value.to_str().and_then(|value| value.parse().ok());
     number.map(Some).ok_or_else(|| format!("{name} is no number"))
+}
+
+/// Writes a management datagram that goes from one GID to another within the host, where there is a capture.
+pub fn management(source: [u8; 16], destination: [u8; 16], mad: &[u8; MAD_BYTES]) {
+    static PSN: AtomicU32 = AtomicU32::new(0);
+    if let Some(capture) = active() {
+        let head = management_head(Psn::new(PSN.fetch_add(1, Ordering::Relaxed)));
+        let flow = flow(source, destination, GENERAL_SERVICES);
+        capture.batch().make(&flow, &head, MAD_BYTES, |room| room.copy_from_slice(mad));
+    }
 }
 
 /// Packets that are written together.

@@ -140,7 +140,7 @@ use crate::carrier::near::{direct, number};
 use events::Subscribers;
 use retry::Retries;
 
-pub use crate::carrier::far::management::{Between, MAD_BYTES, Management};
+pub use crate::carrier::far::management::{Between, Management};
 pub use crate::carrier::far::network::Missing;
 pub use crate::carrier::far::port::examination::{Cut, Examination, examine as examine_port};
 pub use crate::carrier::far::port::mtu::{interface_mtu, roce_mtu};
@@ -152,6 +152,7 @@ use crate::error::busy;
 pub use crate::error::{Error, Result};
 pub use crate::rules::request::Rejected;
 pub use crate::shm::bounce::Copying;
+pub use crate::wire::management::MAD_BYTES;
 pub use channel::Channel;
 pub use comp_counter::{CompletionCounter, Counted, Operations};
 pub use completion::{CompletionQueue, CqFlags};

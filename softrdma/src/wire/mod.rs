@@ -9,6 +9,7 @@
 //! | [`flow`] | between which addresses and ports a packet goes |
 //! | [`icrc`] | the invariant CRC behind a packet |
 //! | [`identification`] | which identifications of IPv4 a peer's packets have |
+//! | [`management`] | management datagrams |
 //! | [`datagram`] | datagrams, and the header that one arrives with |
 //! | [`connection`] | what both sides of a connection's end know of it |
 //! | [`requester`] | the sending side of RC and UC: from messages to packets, from answers to completions |
@@ -23,6 +24,7 @@ pub(crate) mod exchange;
 pub mod flow;
 pub mod icrc;
 pub(crate) mod identification;
+pub(crate) mod management;
 pub mod opcode;
 pub mod packet;
 pub mod psn;

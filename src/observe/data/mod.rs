@@ -19,7 +19,7 @@ use ironverbs_os::fork::ProcessMutex;
 
 use super::record::{Header, flag};
 use super::thread::{self, Thread, WORDS};
-use super::{is_checked, is_on, lose, now};
+use super::{OBSERVER, is_checked, is_on, lose, now};
 use crate::check;
 
 /// The providers' tables of one kind.
@@ -87,7 +87,7 @@ pub(crate) fn begin<'a>() -> Option<Observed<'a>> {
     if !is_on() {
         return None;
     }
-    let mut thread = thread::this()?;
+    let mut thread = thread::this(&OBSERVER)?;
     // SAFETY: this thread's own.
     let thread = unsafe { thread.as_mut() };
     if core::mem::replace(&mut thread.within, true) {
@@ -230,6 +230,6 @@ mod tests {
         assert_eq!([7, 8, 7].map(|table| tables.number(table)), [Some(0), Some(1), Some(0)]);
         assert_eq!((tables.number(9), tables.number(8)), (None, Some(1)));
         assert_eq!((*tables.get(0), *tables.get(1)), (7, 8));
-        assert!(super::super::LOST.load(Ordering::Acquire));
+        assert!(ironverbs_trace::state::has_lost());
     }
 }

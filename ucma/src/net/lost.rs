@@ -139,7 +139,7 @@ impl Net {
 
     fn put(&mut self, link: Link, message: &Message) {
         if let Some(member) = self.links.get(&link).and_then(|number| self.sockets.get(number)) {
-            member.socket.send(&message[..]);
+            member.send(message);
         }
     }
 

@@ -1,7 +1,7 @@
 use std::fs::OpenOptions;
 use std::path::PathBuf;
 
-use ironverbs::observe::record::data;
+use ironverbs_trace::record::data;
 
 use super::super::event::{Objects, decode};
 use super::*;

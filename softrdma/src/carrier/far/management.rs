@@ -15,19 +15,15 @@ use super::port::send::{Outbox, Packet as Sealed, Piece};
 use super::port::set::COMMON;
 use super::port::share::{Shared, poll};
 use super::port::socket::Socket;
+use crate::capture;
 use crate::error::Error;
-use crate::wire::datagram::{Datagram, is_of_partition};
-use crate::wire::icrc::Icrc;
+use crate::wire::datagram::is_of_partition;
+use crate::wire::icrc::{ICRC_BYTES, Icrc};
+use crate::wire::management::{GENERAL_SERVICES, MAD_BYTES, Q_KEY, management_head};
 use crate::wire::opcode::{Operation, Transport};
 use crate::wire::packet::{MAX_HEAD, Packet};
 use crate::wire::psn::Psn;
 
-/// Bytes of a MAD.
-pub const MAD_BYTES: usize = 256;
-/// The queue pair of general services (GSI), at both ends.
-const GENERAL_SERVICES: u32 = 1;
-/// Its well-known key.
-const Q_KEY: u32 = 0x8001_0000;
 /// How often one look takes what has arrived, and after how many MADs it ends: a peer can send many in what
 /// the kernel counts as one message, and whoever looks has others wait.
 const ROUNDS: usize = 8;
@@ -93,10 +89,10 @@ impl Management {
         self.shared.admit()
     }
 
-    /// Sends a MAD. What does not leave is lost, as on the way.
+    /// Sends a MAD. What does not leave is lost, as on the way; what left or came is in the process's capture.
     pub fn send(&mut self, between: &Between, mad: &[u8; MAD_BYTES]) {
         let Between { source, destination, interface } = *between;
-        let head = head(self.psn);
+        let head = management_head(self.psn);
         self.psn = self.psn.plus(1);
         let mut headers = [0; MAX_HEAD];
         let length = head.write(&mut headers);
@@ -113,11 +109,19 @@ impl Management {
         };
         let Some(wire) = wire_flow(source, udp_port(), destination) else { return };
         let pieces = [Piece::of(headers), Piece::of(mad)];
-        let _lost = self.outbox.send(&self.common, &flow, &[Sealed(&pieces)], |_, identification| {
+        let mut sealed = (0, [0; ICRC_BYTES]);
+        let sent = self.outbox.send(&self.common, &flow, &[Sealed(&pieces)], |_, identification| {
             let mut icrc = Icrc::new(&wire, identification, headers, headers.len() + mad.len());
             icrc.update(mad);
-            icrc.finish()
+            sealed = (identification, icrc.finish());
+            sealed.1
         });
+        if let Some(capture) = capture::active().filter(|_| sent.packets == 1) {
+            let mut packet = [0; MAX_HEAD + MAD_BYTES];
+            packet[..length].copy_from_slice(headers);
+            packet[length..length + MAD_BYTES].copy_from_slice(mad);
+            capture.batch().add_sealed(&wire, sealed.0, &packet[..length + MAD_BYTES], &sealed.1);
+        }
     }
 
     /// Tells the MADs that have come; whether there may be more. What else is sent to queue pair 1, or is
@@ -131,9 +135,12 @@ impl Management {
             let received = self.inbox.receive(&self.common, |flow, all| {
                 taken += all.len();
                 for bytes in all {
-                    if let Some((_, packet, _)) = packet(flow, bytes)
+                    if let Some((wire, packet, identification)) = packet(flow, bytes)
                         && let Some(mad) = mad(&packet)
                     {
+                        if let Some(capture) = capture::active() {
+                            capture.batch().add(&wire, identification, bytes);
+                        }
                         let Flow { source, destination, interface, .. } = *flow;
                         tell(&Between { source, destination, interface }, mad);
                     }
@@ -145,20 +152,6 @@ impl Management {
         }
         true
     }
-}
-
-/// The headers of a MAD's packet.
-fn head(psn: Psn) -> crate::wire::packet::Head {
-    let datagram = Datagram {
-        psn,
-        dest_qp: GENERAL_SERVICES,
-        source_qp: GENERAL_SERVICES,
-        qkey: Q_KEY,
-        imm: None,
-        solicited: false,
-        length: MAD_BYTES,
-    };
-    datagram.head()
 }
 
 /// The MAD in a packet.
@@ -176,7 +169,7 @@ mod tests {
 
     fn bytes() -> Vec<u8> {
         let mut headers = [0; MAX_HEAD];
-        let length = head(Psn::new(5)).write(&mut headers);
+        let length = management_head(Psn::new(5)).write(&mut headers);
         let mut bytes = headers[..length].to_vec();
         bytes.extend((0..MAD_BYTES).map(|byte| byte as u8));
         bytes

@@ -13,10 +13,11 @@ use ironverbs_os::errno::Errno;
 use ironverbs_os::fork;
 use ironverbs_os::guard::uncancelled;
 
+use super::Observer;
 use super::line::Line;
 use super::record::{EMPTY_PLACES, Empty, Header, LARGEST, Text, data, flag, kind};
 use super::ring::Ring;
-use super::{folder, is_checked, lose};
+use super::state::{folder, lose};
 
 /// Words of a data record behind its header.
 pub const WORDS: usize = (LARGEST - size_of::<Header>()) / 8;
@@ -44,20 +45,20 @@ static KEY: AtomicU32 = AtomicU32::new(0);
 static GIVEN_UP: AtomicU64 = AtomicU64::new(0);
 
 /// What this thread has, made where it is the first time. None where nothing can be written.
-pub fn this() -> Option<NonNull<Thread>> {
+pub fn this(observer: &Observer) -> Option<NonNull<Thread>> {
     let found = THREAD.get();
     // SAFETY: null, or this thread's own until its end.
     if let Some(thread) = unsafe { found.as_mut() } {
         if fork::same_process(thread.process) {
-            return (thread.ring.is_some() || is_checked()).then(|| NonNull::from(thread));
+            return (thread.ring.is_some() || (observer.is_anyway)()).then(|| NonNull::from(thread));
         }
         // The parent's, whose ring stays the parent's.
         if let Some(mut ring) = thread.ring.take() {
             ring.unmap();
         }
-        return unnoticed(|| fill(thread)).then(|| NonNull::from(thread));
+        return unnoticed(|| fill(thread, observer)).then(|| NonNull::from(thread));
     }
-    unnoticed(make)
+    unnoticed(|| make(observer))
 }
 
 /// Rare work outside of a guarded call: no cancellation acts within it, and `errno` is as it was.
@@ -69,7 +70,7 @@ fn unnoticed<R>(body: impl FnOnce() -> R) -> R {
 }
 
 #[cold]
-fn make() -> Option<NonNull<Thread>> {
+fn make(observer: &Observer) -> Option<NonNull<Thread>> {
     // SAFETY: a new mapping, which the kernel fills with zeros.
     let memory = unsafe {
         libc::mmap(
@@ -92,24 +93,24 @@ fn make() -> Option<NonNull<Thread>> {
     };
     THREAD.set(thread);
     at_the_end(thread);
-    fill(thread).then(|| NonNull::from(thread))
+    fill(thread, observer).then(|| NonNull::from(thread))
 }
 
 /// Gives it a ring of this process.
-fn fill(thread: &mut Thread) -> bool {
+fn fill(thread: &mut Thread, observer: &Observer) -> bool {
     thread.within = false;
     let Ok(process) = fork::token() else { return false };
     thread.process = process;
     if GIVEN_UP.load(Ordering::Relaxed) == process {
-        return is_checked();
+        return (observer.is_anyway)();
     }
-    let Some(folder) = folder() else { return is_checked() };
-    thread.ring = Ring::create(folder).ok();
+    let Some(folder) = folder() else { return (observer.is_anyway)() };
+    thread.ring = Ring::create(folder, observer.library).ok();
     if thread.ring.is_none() {
         lose();
         GIVEN_UP.store(process, Ordering::Relaxed);
     }
-    thread.ring.is_some() || is_checked()
+    thread.ring.is_some() || (observer.is_anyway)()
 }
 
 /// Has the thread's end seen. Without a key, its memory stays until the process ends.

@@ -36,16 +36,16 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Makes a ring in the trace's folder.
+    /// Makes a ring in the trace's folder, by a name with that of the library, whose copy of this counts alone.
     ///
     /// # Errors
     /// Those of the system: the folder is gone, or there is no memory.
-    pub fn create(folder: &OsStr) -> io::Result<Self> {
+    pub fn create(folder: &OsStr, library: &str) -> io::Result<Self> {
         let folder = Path::new(folder);
         // SAFETY: asks for the thread's number.
         let tid = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
         let pid = std::process::id();
-        let name = format!("{pid}-{tid}-{}", MADE.fetch_add(1, Ordering::Relaxed));
+        let name = format!("{pid}-{tid}-{library}-{}", MADE.fetch_add(1, Ordering::Relaxed));
         let (fresh, whole) = (folder.join(format!("new-{name}")), folder.join(format!("{NAME}{name}")));
         let file = OpenOptions::new()
             .read(true)
