@@ -35,17 +35,19 @@
 //! From `post_send` of whoever shows the device (`src/provider/soft/send.rs`) on:
 //!
 //! 1. A send of one piece of memory, while nothing waits and a message went by the ring before, is posted by
-//!    `Sending::post_plain` in `device/plain.rs`. Any other request is accepted first, or refused with the rule
-//!    that it breaks: `Sending::accept` in `device/send.rs`, [`rules::request`].
-//! 2. The queue pair starts it: `Carrier::send_plain` or, any other, `Carrier::start` in `carrier/mod.rs`.
+//!    `QueuePair::post_word` in `device/plain.rs` where it has eight bytes and is alone, or else by
+//!    `Sending::post_plain` there. Any other request is accepted first, or refused with the rule that it
+//!    breaks: `Sending::accept` in `device/send.rs`, [`rules::request`].
+//! 2. The queue pair starts it: `Carrier::send_word`, `Carrier::send_plain` or, any other, `Carrier::start` in
+//!    `carrier/mod.rs`.
 //! 3. Any other: the way is chosen (ring, burst, or executed by itself) by `Near::start` in
 //!    `carrier/near/mod.rs`.
-//! 4. Whether the target is ready, alive and awake, and its ring has room: `send_prepared` in
-//!    `carrier/near/direct/writer.rs` asks whether all is as it was (`prepared.rs` there); `send` looks anew.
+//! 4. Whether the target is ready, alive and awake, and its ring has room: `send_word` and `send_prepared` in
+//!    `carrier/near/direct/writer.rs` ask whether all is as it was (`prepared.rs` there); `send` looks anew.
 //! 5. What the bytes are: `gather.rs` in `carrier/near/bytes/`, by the key that is remembered in
 //!    `carrier/near/key_cache.rs`.
-//! 6. The words of a slot are stored, last the one that says that the message is there: `Sender::send_short` in
-//!    `queues/direct/sender.rs`, by `DirectRing::publish` in `shm/objects/direct.rs`.
+//! 6. The words of a slot are stored, last the one that says that the message is there: `Sender::send_word` in
+//!    `queues/direct/sender.rs`, by `DirectRing::publish_slot` in `shm/objects/direct.rs`.
 //! 7. What follows, a completion, another try or an error: [`rules::requester`], `follow_outcome` in
 //!    `device/send.rs`. The own completion: `carrier/near/completion_order.rs`, [`queues::deliver`].
 //! 8. The target polls, and its bytes go to the buffer of its receive request: `device/completion.rs`,

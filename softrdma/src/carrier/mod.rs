@@ -37,7 +37,7 @@ pub mod wr;
 
 use crate::error::Result;
 use crate::rules::requester::{Outcome, Posted};
-use crate::rules::verbs::QpType;
+use crate::rules::verbs::{QpType, SendFlags};
 
 use initiator::Initiator;
 use near::Near;
@@ -92,17 +92,31 @@ impl Carrier {
     /// Sends a message as the last one went, where nothing has changed since: the short way to what
     /// [`Carrier::start`] does. None is to be settled. Unless it is there, and nobody is to be woken, or
     /// nothing happened, it is [cleared up](Carrier::clear_up).
-    #[inline(always)]
-    pub(crate) fn send_plain(&mut self, endpoint: &Endpoint, pd: u32, send: &PlainSend) -> Sent {
+    pub(crate) fn send_plain(&mut self, endpoint: &Endpoint, from: &Initiator, send: &PlainSend) -> Sent {
         let Self::Near(near) = self;
-        near.send_plain(endpoint, pd, send)
+        near.send_plain(endpoint, from, send)
     }
 
-    /// As [`Carrier::send_plain`], which does not take them, for messages into a shared receive queue.
+    /// Whether there is known to be room for a message of eight bytes, as the last one went.
     #[inline(always)]
-    pub(crate) fn send_plain_shared(&mut self, endpoint: &Endpoint, pd: u32, send: &PlainSend) -> Sent {
+    pub(crate) fn has_room_for_word(&self) -> bool {
         let Self::Near(near) = self;
-        near.send_plain_shared(endpoint, pd, send)
+        near.has_room_for_word()
+    }
+
+    /// Looks for it, and for some that follow.
+    #[inline(always)]
+    pub(crate) fn find_room_for_word(&mut self) -> bool {
+        let Self::Near(near) = self;
+        near.find_room_for_word()
+    }
+
+    /// As [`Carrier::send_plain`], of eight bytes without immediate data, the most frequent message, for which
+    /// there [is room](Carrier::has_room_for_word).
+    #[inline(always)]
+    pub(crate) fn send_word(&mut self, endpoint: &Endpoint, flags: SendFlags, addr: u64, lkey: u32) -> Sent {
+        let Self::Near(near) = self;
+        near.send_word(endpoint, flags, addr, lkey)
     }
 
     /// Whether [`Carrier::send_plain_datagram`] is worth a try.

@@ -64,6 +64,12 @@ pub struct PlainSend {
 }
 
 impl PlainSend {
+    /// Whether it is eight bytes without immediate data.
+    #[inline(always)]
+    pub(crate) fn is_word(&self) -> bool {
+        self.sge.length == 8 && self.imm.is_none()
+    }
+
     /// Whether the memory need not be registered.
     #[inline(always)]
     pub(crate) fn is_inline(&self) -> bool {

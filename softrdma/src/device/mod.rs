@@ -299,10 +299,10 @@ pub struct Device {
     /// How many completion counters there are.
     comp_counters: AtomicU32,
     /// By queue pair: places of the send queue that requests have whose completion nobody polled.
-    unpolled: Box<[AtomicU32]>,
+    unpolled: Box<[AtomicU32; COUNTERS]>,
     /// By queue pair: the protection domain of its receive requests; 0 where there is no queue pair,
     /// [`MANY_DOMAINS`] for an XRC target.
-    receive_pds: Box<[AtomicU32]>,
+    receive_pds: Box<[AtomicU32; COUNTERS]>,
     /// The clock's time when it was opened.
     epoch: u64,
     /// The way to other hosts.
@@ -556,6 +556,7 @@ impl Device {
     }
 
     /// Places of a queue pair's send queue whose completion nobody polled.
+    #[inline(always)]
     fn unpolled(&self, index: u32) -> &AtomicU32 {
         &self.unpolled[index as usize % COUNTERS]
     }
@@ -577,8 +578,8 @@ impl Device {
 }
 
 /// A counter for each queue pair, all 0.
-fn counters() -> Result<Box<[AtomicU32]>> {
-    Ok(try_filled(COUNTERS, || AtomicU32::new(0))?)
+fn counters() -> Result<Box<[AtomicU32; COUNTERS]>> {
+    try_filled(COUNTERS, || AtomicU32::new(0))?.try_into().map_err(|_| Error::NoMemory)
 }
 
 /// Remembers an object by its index.

@@ -22,7 +22,7 @@ use crate::rules::request;
 use crate::rules::requester::{Requester, Retry};
 use crate::rules::verbs::{Attr, QpState, QpType};
 use crate::shm::lock::Owner;
-use crate::shm::objects::{HeldWords, Shape};
+use crate::shm::objects::{HeldWord, Shape};
 use crate::wire::psn::Psn;
 
 use super::qp_attributes::{Attributes, Capabilities, Queried};
@@ -87,7 +87,7 @@ pub struct QueuePair {
     init: QpInit,
     limits: request::Limits,
     /// Where its state stands in the segment.
-    state_word: HeldWords,
+    state_word: HeldWord,
     send: QueueLock<SendSide>,
     receive: Option<QueueLock<ReceiveRing>>,
     /// Receive requests that it can have at a time.
@@ -214,7 +214,7 @@ impl QueuePair {
             .then(|| ReceiveRing::new(device, object, 0, init.cap.max_recv_wr, init.cap.max_recv_sge))
             .transpose()?;
         let own = &device.endpoint.own;
-        let state_word = own.offset(Word::Qp(index, QpWord::State)).and_then(|at| own.hold(at, 1));
+        let state_word = own.offset(Word::Qp(index, QpWord::State)).and_then(|at| own.hold_word(at));
         let state_word = state_word.ok_or(Error::NoMemory)?;
         let limits = request::Limits {
             max_send_wr: init.cap.max_send_wr,
@@ -279,8 +279,7 @@ impl QueuePair {
     /// Its state, which peers change to ERR.
     #[must_use]
     pub fn state(&self) -> QpState {
-        let word = self.state_word.get().first();
-        let number = word.map_or(QpState::Err as u64, |word| word.load(Ordering::Acquire));
+        let number = self.state_word.get().load(Ordering::Acquire);
         QpState::from_number(number as u32).unwrap_or(QpState::Err)
     }
 

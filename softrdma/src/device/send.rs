@@ -123,6 +123,8 @@ pub struct Sending<'a> {
     pub(super) accepted: u32,
     /// Requests for another host were posted, which leave together.
     posted_far: bool,
+    /// [`QueuePair::post_word`] was not tried before.
+    pub(super) tries_word: bool,
 }
 
 impl Sending<'_> {
@@ -253,8 +255,16 @@ impl Drop for Sending<'_> {
 
 impl QueuePair {
     /// Holds the send queue, for several requests of which all are to be posted or none.
+    #[inline(always)]
     pub fn sending(&self) -> Sending<'_> {
-        Sending { qp: self, side: self.send_side_for_posting(), accepted: 0, posted_far: false }
+        self.sending_after(false)
+    }
+
+    /// The same for a request that [`QueuePair::post_word`] was tried with, if that is so.
+    #[inline(always)]
+    pub fn sending_after(&self, tried_word: bool) -> Sending<'_> {
+        let side = self.send_side_for_posting();
+        Sending { qp: self, side, accepted: 0, posted_far: false, tries_word: !tried_word }
     }
 
     /// Posts a send request. Nothing of `wr` is needed afterwards, except registered memory.
@@ -262,7 +272,13 @@ impl QueuePair {
     /// # Errors
     /// The first rule that the request breaks; nothing was queued then.
     pub fn post_send(&self, wr: &Wr<'_>) -> Result<(), Rejected> {
-        self.sending().post_one(wr)
+        if PlainSend::of(wr).is_some_and(|send| self.post_word(&send)) { Ok(()) } else { self.post_other(wr) }
+    }
+
+    /// The same of one that does not go by the shortest way.
+    #[inline(never)]
+    fn post_other(&self, wr: &Wr<'_>) -> Result<(), Rejected> {
+        self.sending_after(true).post_one(wr)
     }
 
     /// Send requests that there is room for now.
@@ -278,11 +294,12 @@ impl QueuePair {
         side.ring.len() + side.silent + side.carrier.unsettled() + self.unpolled().load(Ordering::Relaxed)
     }
 
-    /// Says in a completion how many places polling it gives back.
+    /// How many places polling a completion gives back that is appended next.
     #[inline(always)]
-    fn add_places(&self, side: &mut SendSide, completion: &mut Completion) {
-        completion.places = std::mem::take(&mut side.silent) + 1;
-        self.unpolled().fetch_add(completion.places, Ordering::Relaxed);
+    pub(super) fn add_places(&self, side: &mut SendSide) -> u32 {
+        let places = std::mem::take(&mut side.silent) + 1;
+        self.unpolled().fetch_add(places, Ordering::Relaxed);
+        places
     }
 
     /// Whether a request that is posted now is started at once: none waits before it.
@@ -519,7 +536,13 @@ impl QueuePair {
         mut completion: Completion,
         order: &CompletionOrder<'_>,
     ) {
-        self.add_places(side, &mut completion);
+        completion.places = self.add_places(side);
+        self.append(side, completion, order);
+    }
+
+    /// Appends a completion whose [places](QueuePair::add_places) are noted.
+    #[inline(always)]
+    pub(super) fn append(&self, side: &mut SendSide, completion: Completion, order: &CompletionOrder<'_>) {
         let Some(cq) = self.send_cq() else { return };
         let delivered = cq.own.append(&completion, order);
         if delivered != Ok(Delivered::Published) {

@@ -75,9 +75,20 @@ pub trait Memory {
             self.store(first, *value);
         }
     }
+    /// As [`Memory::publish_all`] of the slot of a direct ring that has this count, where a ring knows by the
+    /// count alone which slot that is.
+    #[inline(always)]
+    fn publish_slot(&self, first: Word, _count: u32, values: &[u64]) {
+        self.publish_all(first, values);
+    }
     /// The cache line of this word is written soon. A hint to the processor: nothing changes.
     #[inline(always)]
     fn will_write(&self, _word: Word) {}
+    /// The same of a slot, as for [`Memory::publish_slot`].
+    #[inline(always)]
+    fn will_write_slot(&self, first: Word, _count: u32) {
+        self.will_write(first);
+    }
     /// The same of one that is read soon.
     #[inline(always)]
     fn will_read(&self, _word: Word) {}

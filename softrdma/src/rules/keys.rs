@@ -53,8 +53,8 @@ pub enum Denied {
 impl Key {
     #[inline(always)]
     pub(crate) fn covers(&self, addr: u64, length: u64) -> bool {
-        addr.checked_sub(self.start)
-            .is_some_and(|offset| offset <= self.length && length <= self.length - offset)
+        let rest = addr.checked_sub(self.start).and_then(|offset| self.length.checked_sub(offset));
+        rest.is_some_and(|rest| length <= rest)
     }
 }
 

@@ -7,7 +7,7 @@
 
 use super::completion::Completion;
 use super::timers::{ack_timeout, rnr_timer};
-use super::verbs::{Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
+use super::verbs::{Opcode, QpState, QpType, SendFlags, Status, WcFlags, WcOpcode};
 
 /// Why a responder refused (the NAK codes of IBA §9.7.5.2.4, table 43).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -294,12 +294,19 @@ impl Requester {
         self.fresh_head();
     }
 
+    /// Whether a request with these flags has a completion where it succeeds.
+    #[inline(always)]
+    #[must_use]
+    pub fn tells(&self, flags: SendFlags) -> bool {
+        // rule: wc-signaled
+        self.sq_sig_all || flags.has(SendFlags::SIGNALED)
+    }
+
     /// As [`Requester::done`], of a request that began and ended while the queue [rested](Requester::rest).
     #[inline(always)]
     #[must_use]
     pub fn done_at_once(&self, request: &Posted, bytes: u32) -> Option<Completion> {
         debug_assert!(matches!(self.head, Head::Ready) && !self.started, "another request is under way");
-        // rule: wc-signaled
         if !self.sq_sig_all && !request.signaled {
             return None;
         }

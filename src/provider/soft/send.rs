@@ -39,9 +39,15 @@ pub unsafe extern "C" fn post_send(
     // SAFETY: the program passes a live queue pair of a context whose table holds this function, and its
     // place for the answer.
     let Some(object) = (unsafe { posting::begin::<Qp, _>(qp, list, bad_wr) }) else { return Errno::EINVAL.0 };
+    // SAFETY: the program passes a valid list, not empty.
+    let is_alone = unsafe { (*list).next.is_null() } && !object.builders;
+    // SAFETY: as above, whose requests name live objects and buffers.
+    if is_alone && unsafe { object.post_word(&*list) } {
+        return 0;
+    }
     // The place of a list among the batches of other threads, none of which it may part.
     let _batch = object.builders.then(|| object.batch.lock());
-    let mut sending = object.queue.sending();
+    let mut sending = object.queue.sending_after(is_alone);
     let mut room = inline_data::room();
     let mut next = list;
     // SAFETY: the program passes a valid list.
@@ -76,6 +82,22 @@ fn is_one_sided(opcode: u32) -> bool {
 }
 
 impl Qp {
+    /// Posts a request by itself, a send of eight bytes, as the last one went, if that is possible; `false`:
+    /// nothing happened.
+    ///
+    /// # Safety
+    /// `wr` is a valid request, which names live buffers.
+    #[inline(always)]
+    unsafe fn post_word(&self, wr: &ibv_send_wr) -> bool {
+        if wr.opcode != IBV_WR_SEND as u32 || wr.num_sge != 1 || self.qp_type != QpType::Rc {
+            return false;
+        }
+        // SAFETY: a valid list of one.
+        let Some(sge) = (unsafe { wr.sg_list.as_ref() }) else { return false };
+        let sge = Sge { addr: sge.addr, length: sge.length, lkey: sge.lkey };
+        self.queue.post_word(&PlainSend { wr_id: wr.wr_id, flags: flags(wr.send_flags), sge, imm: None })
+    }
+
     /// The request as the most frequent of all, where it is one. Inline data of several pieces are in `room`
     /// then.
     ///

@@ -149,6 +149,13 @@ impl OwnQueue {
         self.ring.shifted(self.count(CqWord::Tail));
     }
 
+    /// Appends a completion of this process's own whose order nobody keeps, where it goes to the private ring,
+    /// and no lock is taken that others want.
+    #[inline(always)]
+    pub(crate) fn append_alone(&self, completion: &Completion) -> bool {
+        self.ring.append_alone(completion, || self.count(CqWord::Head))
+    }
+
     /// Appends a completion of this process's own, in its turn.
     #[inline(always)]
     pub(crate) fn append(
@@ -295,7 +302,7 @@ fn complete_kept(own: &Host, held: &Held, cq: u32, completion: &Completion) -> R
 
 /// The words of the queue that its private ring looks at.
 fn shared_words(own: &Host, cq: u32) -> Option<SharedWords> {
-    let word = |word| own.hold(own.offset(Word::Cq(cq, word))?, 1);
+    let word = |word| own.hold_word(own.offset(Word::Cq(cq, word))?);
     Some(SharedWords { events: word(CqWord::Events)?, tail: word(CqWord::Tail)? })
 }
 

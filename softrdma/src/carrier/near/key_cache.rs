@@ -46,6 +46,13 @@ impl KeyCache {
         self.entry.key.covers(addr, u64::from(length)).then_some(&self.entry)
     }
 
+    /// As [`KeyCache::find`], where it was found the last time.
+    #[inline(always)]
+    pub(crate) fn known(&self, keys: &Keys, lkey: u32, addr: u64, length: u32) -> Option<&Entry> {
+        let is_known = self.lkey == lkey && self.changes == keys.changes();
+        (is_known && self.entry.key.covers(addr, length.into())).then_some(&self.entry)
+    }
+
     #[cold]
     #[inline(never)]
     fn look(&mut self, keys: &Keys, pd: u32, lkey: u32, write: bool) -> bool {

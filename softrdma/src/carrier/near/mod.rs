@@ -49,7 +49,8 @@ use crate::rules::verbs::{Opcode, QpType, SendFlags};
 use self::burst::{BurstOutcome, OpenBurst};
 use self::completion_order::CompletionOrder;
 use self::direct::{
-    DatagramWriters, RingWriter, send, send_prepared, send_shared_prepared, wake, was_delivered,
+    DatagramWriters, RingWriter, find_room, send, send_prepared, send_shared_prepared, send_word, wake,
+    was_delivered,
 };
 use self::endpoint::Endpoint;
 use self::execute::execute;
@@ -179,20 +180,32 @@ impl Near {
         self.writer.as_ref().is_some_and(RingWriter::is_prepared)
     }
 
-    /// Sends a message as the last one went, where nothing has changed since.
+    /// Whether the direct ring is known to have room for a message of eight bytes.
     #[inline(always)]
-    pub(crate) fn send_plain(&mut self, endpoint: &Endpoint, pd: u32, send: &PlainSend) -> Sent {
+    pub(crate) fn has_room_for_word(&self) -> bool {
+        self.writer.as_ref().is_some_and(|writer| writer.has_quick_room(8))
+    }
+
+    /// Looks for it, and for some that follow.
+    #[inline(always)]
+    pub(crate) fn find_room_for_word(&mut self) -> bool {
+        self.writer.as_mut().is_some_and(|writer| find_room(writer, 8))
+    }
+
+    /// Sends a message of eight bytes as the last one went, where nothing has changed since.
+    #[inline(always)]
+    pub(crate) fn send_word(&mut self, endpoint: &Endpoint, flags: SendFlags, addr: u64, lkey: u32) -> Sent {
         match &mut self.writer {
-            Some(writer) => send_prepared(writer, endpoint, pd, send),
+            Some(writer) => send_word(writer, endpoint, flags, addr, lkey),
             None => Sent::NotTaken,
         }
     }
 
-    /// As [`Near::send_plain`], which does not take them, into a shared receive queue.
-    #[inline(always)]
-    pub(crate) fn send_plain_shared(&mut self, endpoint: &Endpoint, pd: u32, send: &PlainSend) -> Sent {
+    /// The same of any message.
+    pub(crate) fn send_plain(&mut self, endpoint: &Endpoint, from: &Initiator, send: &PlainSend) -> Sent {
         match &mut self.writer {
-            Some(writer) => send_shared_prepared(writer, endpoint, pd, send),
+            Some(writer) if writer.is_shared() => send_shared_prepared(writer, endpoint, from.pd, send),
+            Some(writer) => send_prepared(writer, endpoint, from, send),
             None => Sent::NotTaken,
         }
     }

@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::queues::shared::Events;
 use crate::rules::completion::Completion;
 use crate::rules::verbs::{Event, Status, WcFlags, WcOpcode};
-use crate::shm::objects::HeldWords;
+use crate::shm::objects::HeldWord;
 
 use self::sync::{AtomicU32, AtomicU64};
 
@@ -68,9 +68,9 @@ struct Side {
 #[derive(Debug, Clone)]
 pub(crate) struct SharedWords {
     /// What was raised about the completion queue.
-    pub(crate) events: HeldWords,
+    pub(crate) events: HeldWord,
     /// Completions that stand or stood there.
-    pub(crate) tail: HeldWords,
+    pub(crate) tail: HeldWord,
 }
 
 /// The side of who polls.
@@ -120,22 +120,33 @@ impl OwnRing {
         if completion.status != Status::Success {
             return false;
         }
-        let mut side = self.side.lock();
-        let side = &mut *side;
+        self.append_by(&mut self.side.lock(), completion, polled)
+    }
+
+    /// The same, where the lock is taken without a locked instruction.
+    #[inline(always)]
+    pub(crate) fn append_alone(&self, completion: &Completion, polled: impl FnOnce() -> u32) -> bool {
+        match self.side.try_lock_alone() {
+            Some(mut side) => self.append_by(&mut side, completion, polled),
+            None => false,
+        }
+    }
+
+    /// The same of a success, behind the lock.
+    #[inline(always)]
+    fn append_by(&self, side: &mut Side, completion: &Completion, polled: impl FnOnce() -> u32) -> bool {
         if !side.is_open || side.is_armed || side.overran() || !side.is_next(polled) {
             return false;
         }
-        let tail = side.tail;
-        if tail.wrapping_sub(side.head) as usize >= side.entries.len() {
+        let (tail, entries) = (side.tail, &**side.entries);
+        if tail.wrapping_sub(side.head) as usize >= entries.len() {
             side.head = self.head.0.load(Ordering::Acquire);
+            if tail.wrapping_sub(side.head) as usize >= entries.len() {
+                return false;
+            }
         }
-        let Some(entry) = side.entries.get(tail as usize & side.entries.len().wrapping_sub(1)) else {
-            return false;
-        };
-        if tail.wrapping_sub(side.head) as usize >= side.entries.len() {
-            return false;
-        }
-        let before = side.shared.as_ref().map_or(0, |shared| first(&shared.tail));
+        let Some(entry) = entries.get(tail as usize & entries.len().wrapping_sub(1)) else { return false };
+        let before = side.shared.as_ref().map_or(0, |shared| shared.tail.get().load(Ordering::Acquire));
         let [wr_id, bytes, kind] = pack(completion);
         for (word, value) in entry.iter().zip([wr_id, bytes, kind, before]) {
             word.store(value, Ordering::Relaxed);
@@ -186,7 +197,7 @@ impl Side {
     /// Whether the completion queue takes no more.
     #[inline(always)]
     fn overran(&self) -> bool {
-        let events = self.shared.as_ref().map_or(0, |shared| first(&shared.events));
+        let events = self.shared.as_ref().map_or(0, |shared| shared.events.get().load(Ordering::Acquire));
         Events(events).was_raised(Event::CqErr)
     }
 }
@@ -289,11 +300,6 @@ impl OwnReader {
         self.entries = entries;
         Ok(())
     }
-}
-
-#[inline(always)]
-fn first(words: &HeldWords) -> u64 {
-    words.get().first().map_or(0, |word| word.load(Ordering::Acquire))
 }
 
 /// Whether a count has come to another.

@@ -233,7 +233,7 @@ impl Remote {
     pub fn lives(&self) -> bool {
         match &self.peer {
             None => self.me.is_mine(),
-            Some(peer) => !matches!(peer.pid(), Err(Error::Gone)),
+            Some(peer) => peer.lived_lately(),
         }
     }
 

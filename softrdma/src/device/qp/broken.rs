@@ -84,12 +84,9 @@ impl QueuePair {
                 self.close_direct_beside_holder();
             }
             let leave = |state: u64| (state != QpState::Err as u64).then_some(next as u64);
-            if let Some(word) = self.state_word.get().first() {
-                let _ = word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, leave);
-                // As behind the lock: who posts looks at the state afterwards, and this side at what was
-                // posted.
-                fence_after_exchange();
-            }
+            let _ = self.state_word.get().fetch_update(Ordering::SeqCst, Ordering::SeqCst, leave);
+            // As behind the lock: who posts looks at the state afterwards, and this side at what was posted.
+            fence_after_exchange();
             if next == QpState::Err {
                 self.broke();
             }

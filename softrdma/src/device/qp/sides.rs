@@ -56,4 +56,10 @@ impl QueuePair {
     pub(in crate::device) fn send_side_for_posting(&self) -> QueueGuard<'_, SendSide> {
         self.send.lock()
     }
+
+    /// The same, where that takes no locked instruction.
+    #[inline(always)]
+    pub(in crate::device) fn send_side_alone(&self) -> Option<QueueGuard<'_, SendSide>> {
+        self.send.try_lock_alone()
+    }
 }

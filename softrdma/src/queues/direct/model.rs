@@ -17,13 +17,14 @@ fn with_requests(count: u32) -> Words {
 }
 
 fn send(sender: &mut Sender, words: &Words, fill: u8) -> Option<bool> {
-    sender.has_room(words, 8)?;
     // Both ways to write one.
     if fill % 2 == 1 {
+        sender.look_for_room(words, 8)?;
         let mut slot = Slot::default();
         slot[2] = u64::from_ne_bytes([fill; 8]);
         return Some(sender.send_short(words, &mut slot, 8, None));
     }
+    sender.has_room(words, 8)?;
     let message = Message { bytes: &[fill; 8], imm: None };
     match Send::new(sender, message).step(words) {
         Progress::Done(is_there) => Some(is_there),

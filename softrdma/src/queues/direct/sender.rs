@@ -38,7 +38,7 @@ pub struct Sender {
     /// [`DirectWord::Credit`] and [`DirectWord::Key`], likewise: the owner writes there with every request.
     credit: u64,
     key: u32,
-    /// Messages of one slot for which there is room and a promise, by what was seen, ...
+    /// There is room and a promise, by what was seen, for messages of one slot in each slot before this, ...
     quick: u32,
     /// ... of so many bytes at most.
     quick_bytes: u32,
@@ -71,7 +71,8 @@ impl Sender {
             }
         }
         let credit = u64::from(number);
-        let (most, count, key, quick, quick_bytes, light) = (messages.most, messages.count, 0, 0, 0, NO_END);
+        let (most, count, key, quick_bytes, light) = (messages.most, messages.count, 0, 0, NO_END);
+        let quick = count;
         Some(Self { qp, slots, most, count, taken, number, credit, key, quick, quick_bytes, light })
     }
 
@@ -82,29 +83,35 @@ impl Sender {
         (0..slots).map_while(move |_| messages.next(memory))
     }
 
-    /// As [`Sender::has_room`] for at most [`SHORT`] bytes, but that the ring may be closed: who sends looks at
-    /// that afterwards.
+    /// Whether [`Sender::look_for_room`] has found room for a message of so many bytes, and nothing was
+    /// [forgotten](Sender::forget_room) since. The ring may be closed: who sends looks at that afterwards.
     #[inline(always)]
-    pub fn has_room_for_short(&mut self, memory: &impl Memory, bytes: u32) -> Option<u32> {
-        if self.quick == 0 || bytes > self.quick_bytes {
-            return self.look_for_room(memory, bytes);
-        }
-        Some(self.key)
+    #[must_use]
+    pub fn has_quick_room(&self, bytes: u32) -> bool {
+        self.quick != self.count && bytes <= self.quick_bytes
     }
 
-    #[inline(never)]
-    fn look_for_room(&mut self, memory: &impl Memory, bytes: u32) -> Option<u32> {
+    /// As [`Sender::has_room`] for at most [`SHORT`] bytes. The key is that of all messages that
+    /// [have room](Sender::has_quick_room) afterwards.
+    pub fn look_for_room(&mut self, memory: &impl Memory, bytes: u32) -> Option<u32> {
+        self.forget_room();
         let key = self.has_room(memory, bytes)?;
         let (tail, least) = (self.credit as u32, (self.credit >> 32) as u32);
         let room = self.slots - self.count.wrapping_sub(self.taken);
-        self.quick = tail.wrapping_sub(self.number).min(room);
+        self.quick = self.count.wrapping_add(tail.wrapping_sub(self.number).min(room));
         self.quick_bytes = least.min(SHORT);
         Some(key)
     }
 
+    /// What was found is to be looked for anew.
+    pub fn forget_room(&mut self) {
+        self.quick = self.count;
+    }
+
     /// Number of the next message from now on: others went another way.
     pub(super) fn go_on_at(&mut self, number: u32) {
-        (self.number, self.quick) = (number, 0);
+        self.number = number;
+        self.forget_room();
     }
 
     /// Whether a message of so many bytes goes this way now: the key of the memory that it goes to, which
@@ -114,7 +121,7 @@ impl Sender {
         if !self.is_promised(bytes) {
             self.credit = memory.load(at(self.qp, DirectWord::Credit));
             self.key = memory.load(at(self.qp, DirectWord::Key)) as u32;
-            self.quick = 0;
+            self.forget_room();
             if !self.is_promised(bytes) {
                 return None;
             }
@@ -165,8 +172,8 @@ impl Sender {
         self.look(memory)
     }
 
-    /// Sends a message of at most [`SHORT`] bytes, for which [there is room](Sender::has_room): as [`Send`],
-    /// and answers as that does. Its bytes stand in `slot` behind the first two words, which are written here.
+    /// Sends a message of at most [`SHORT`] bytes that [has room](Sender::has_quick_room): as [`Send`], and
+    /// answers as that does. Its bytes stand in `slot` behind the first two words, which are written here.
     #[inline(always)]
     pub fn send_short(
         &mut self,
@@ -177,19 +184,19 @@ impl Sender {
     ) -> bool {
         (slot[0], slot[1]) = (self.first(bytes, flag(imm)), self.header(imm));
         // All of the slot, which is quicker than to count.
-        self.publish(memory, 1, slot);
+        self.publish_quick(memory, slot);
         self.look(memory)
     }
 
-    /// The same of eight bytes.
+    /// The same of eight bytes without immediate data.
     #[inline(always)]
-    pub fn send_word(&mut self, memory: &impl Memory, word: u64, imm: Option<u32>) -> bool {
-        let words = [self.first(8, flag(imm)), self.header(imm), word];
-        self.publish(memory, 1, &words);
+    pub fn send_word(&mut self, memory: &impl Memory, word: u64) -> bool {
+        let words = [self.first(8, 0), self.header(None), word];
+        self.publish_quick(memory, &words);
         self.look(memory)
     }
 
-    /// Sends a message for which [there is room](Sender::has_room), as [`Sender::send_short`]: `fill` is given
+    /// Sends a message for which [there is room](Sender::has_room), as [`Send`]: `fill` is given
     /// words and the place in the message where their bytes begin, and fills them.
     pub fn send_long(
         &mut self,
@@ -226,19 +233,31 @@ impl Sender {
     /// Writes the words of a message's first slot: it is there from now on. [`Sender::look`] comes next.
     #[inline(always)]
     fn publish(&mut self, memory: &impl Memory, slots: u32, words: &[u64]) {
-        memory.publish_all(slot_word(self.qp, self.slots, self.count, 0), words);
-        self.go_on(memory, slots);
+        let count = self.count;
+        memory.publish_slot(slot_word(self.qp, self.slots, count, 0), count, words);
+        self.go_on(memory, count, slots);
+        self.forget_room();
     }
 
+    /// The same of a message of one slot that [has room](Sender::has_quick_room): it takes one of those slots.
     #[inline(always)]
-    fn go_on(&mut self, memory: &impl Memory, slots: u32) {
+    fn publish_quick(&mut self, memory: &impl Memory, words: &[u64]) {
+        let count = self.count;
+        debug_assert!(self.quick != count, "nobody looked for room");
+        memory.publish_slot(slot_word(self.qp, self.slots, count, 0), count, words);
+        self.go_on(memory, count, 1);
+    }
+
+    /// A message was written whose first slot has this count.
+    #[inline(always)]
+    fn go_on(&mut self, memory: &impl Memory, count: u32, slots: u32) {
         compiler_fence(Ordering::SeqCst);
-        let ahead = self.count.wrapping_add(WRITE_AHEAD.max(2 * slots));
+        let ahead = count.wrapping_add(WRITE_AHEAD.max(2 * slots));
         for more in 0..slots {
-            memory.will_write(slot_word(self.qp, self.slots, ahead.wrapping_add(more), 0));
+            let count = ahead.wrapping_add(more);
+            memory.will_write_slot(slot_word(self.qp, self.slots, count, 0), count);
         }
-        self.count = self.count.wrapping_add(slots);
-        self.quick = self.quick.saturating_sub(slots);
+        self.count = count.wrapping_add(slots);
         self.number = self.number.wrapping_add(1);
     }
 
@@ -466,7 +485,8 @@ impl<'s, 'a> Send<'s, 'a> {
         let Message { bytes, imm } = self.message;
         let (Sender { qp, slots, count, .. }, length) = (*self.sender, bytes.len() as u32);
         memory.store(slot_word(qp, slots, count, 0), self.sender.first(length, flag(imm)));
-        self.sender.go_on(memory, slots_of(length));
+        self.sender.go_on(memory, count, slots_of(length));
+        self.sender.forget_room();
         then!(self, memory, SendStep::Look, self.look(memory))
     }
 

@@ -89,6 +89,29 @@ impl Pair {
 }
 
 #[test]
+fn room_that_was_found_is_for_so_many_messages_of_one_slot() {
+    let mut pair = pair(0);
+    (0..3).for_each(|_| pair.post(48, 5));
+    assert!(!pair.sender.has_quick_room(8));
+    assert_eq!(pair.sender.look_for_room(&pair.words, 8), Some(5));
+    assert!(pair.sender.has_quick_room(48) && !pair.sender.has_quick_room(49));
+    // Nothing is known after a message that goes without a look at that.
+    assert_eq!(pair.send(8, 1), Some(true));
+    assert!(!pair.sender.has_quick_room(8));
+    assert_eq!(pair.sender.look_for_room(&pair.words, 8), Some(5));
+    for _ in 0..2 {
+        assert!(pair.sender.has_quick_room(8));
+        assert!(pair.sender.send_word(&pair.words, 7));
+    }
+    assert!(!pair.sender.has_quick_room(8));
+    assert_eq!(pair.sender.look_for_room(&pair.words, 8), None);
+    // There is a request again, and the message that takes it leaves none.
+    pair.post(48, 5);
+    assert_eq!(pair.send(8, 1), Some(true));
+    assert!(!pair.sender.has_quick_room(8));
+}
+
+#[test]
 fn slots_have_room_for_every_length() {
     assert_eq!((slots_of(0), slots_of(48), slots_of(49), slots_of(104), slots_of(105)), (1, 1, 2, 2, 3));
     for slots in [8, 16, 64, 256, 1024] {

@@ -49,6 +49,20 @@ impl Way {
         (self.knows == Knows::All).then_some(&mut self.sender)
     }
 
+    /// [`Sender::has_quick_room`]
+    #[inline(always)]
+    #[must_use]
+    pub fn has_quick_room(&self, bytes: u32) -> bool {
+        self.sender.has_quick_room(bytes)
+    }
+
+    /// The same, where it has [room](Way::has_quick_room), as it does only while it knows that.
+    #[inline(always)]
+    pub fn quick_sender(&mut self) -> &mut Sender {
+        debug_assert!(self.knows == Knows::All, "room for a message whose number nobody knows");
+        &mut self.sender
+    }
+
     /// [`Sender::has_pool`]
     pub fn has_pool(&mut self) {
         self.sender.has_pool();
@@ -75,6 +89,7 @@ impl Way {
             memory.store(Word::Qp(self.sender.qp, QpWord::Head), u64::from(self.sender.number));
         }
         self.knows = Knows::Nothing;
+        self.sender.forget_room();
     }
 
     /// After messages went the other way, and the lock was given back in order.

@@ -1,12 +1,13 @@
 //! The words of a direct ring.
 
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use ironverbs_os::barrier;
 
 use super::host::{Host, HostSegment};
 use super::words::HeldWords;
-use crate::queues::direct::{DirectWord, Doorbell, End, ring_words};
+use crate::queues::direct::{DirectWord, Doorbell, End, HEADER_WORDS, SLOT_WORDS, ring_words};
 use crate::queues::shared::{Memory, Object, Word};
 use crate::shm::fetch;
 use crate::shm::lock::{Liveness, Owner};
@@ -14,7 +15,53 @@ use crate::shm::memory::{Memory as Mapping, fence_after_exchange};
 
 /// A direct ring in a segment: whatever queue pair a word is of, it is of this ring's.
 #[derive(Debug, Clone, Copy)]
-pub struct DirectRing<'a>(&'a [AtomicU64], Option<&'a HeldDoorbell>);
+pub struct DirectRing<'a>(&'a [AtomicU64], Option<&'a HeldRing>);
+
+/// The words in front of the slots, and those of a slot.
+type Header = [AtomicU64; HEADER_WORDS as usize];
+type Slot = [AtomicU64; SLOT_WORDS as usize];
+
+/// A ring as who writes messages keeps it.
+#[derive(Debug)]
+pub struct HeldRing {
+    words: HeldWords,
+    doorbell: HeldDoorbell,
+    /// Both in `words`: the header, and the first slot of a power of two.
+    header: NonNull<Header>,
+    slots: NonNull<Slot>,
+    /// Slots but one.
+    mask: u32,
+}
+
+// SAFETY: as `HeldWords`, in which the words are.
+unsafe impl Send for HeldRing {}
+// SAFETY: as above.
+unsafe impl Sync for HeldRing {}
+
+impl HeldRing {
+    /// The ring that [`Host::hold_ring`] found; `None` where it does not have so many slots as rings have.
+    #[must_use]
+    pub fn new(words: HeldWords, doorbell: HeldDoorbell) -> Option<Self> {
+        let (header, slots) = words.get().split_first_chunk()?;
+        let slots: &[Slot] = slots.as_chunks().0;
+        let mask = u32::try_from(slots.len()).ok().filter(|count| count.is_power_of_two())? - 1;
+        let (header, slots) = (NonNull::from(header), NonNull::from(slots).cast());
+        Some(Self { words, doorbell, header, slots, mask })
+    }
+
+    #[inline(always)]
+    fn header(&self) -> &Header {
+        // SAFETY: `new` found it in the words, which are there as long as `self`.
+        unsafe { self.header.as_ref() }
+    }
+
+    /// The slot with this count.
+    #[inline(always)]
+    fn slot(&self, count: u32) -> &Slot {
+        // SAFETY: as above; there are more slots than the mask says.
+        unsafe { self.slots.add((count & self.mask) as usize).as_ref() }
+    }
+}
 
 /// The [`Doorbell`] of a ring, for its sender.
 #[derive(Debug)]
@@ -37,8 +84,8 @@ impl<'a> DirectRing<'a> {
 
     /// The same, for who writes messages.
     #[inline(always)]
-    pub fn with(words: &'a HeldWords, doorbell: &'a HeldDoorbell) -> Self {
-        Self(words.get(), Some(doorbell))
+    pub fn with(ring: &'a HeldRing) -> Self {
+        Self(ring.words.get(), Some(ring))
     }
 
     /// Signs as its writer, unless another living process does; whether that was done.
@@ -74,7 +121,10 @@ impl<'a> DirectRing<'a> {
     #[inline(always)]
     fn word(&self, word: Word) -> Option<&'a AtomicU64> {
         let Word::Direct { word, .. } = word else { return None };
-        self.0.get(word as usize)
+        match self.1 {
+            Some(ring) if word < HEADER_WORDS => ring.header().get(word as usize),
+            _ => self.0.get(word as usize),
+        }
     }
 }
 
@@ -95,6 +145,17 @@ impl Host {
         if let HostSegment::Peer(peer) = self.target() {
             let _ = peer.refresh();
         }
+    }
+}
+
+/// Stores the first of these words behind the others.
+#[inline(always)]
+fn publish(words: &[AtomicU64], values: &[u64]) {
+    if let ([word, others @ ..], [value, values @ ..]) = (words, values) {
+        for (word, value) in others.iter().zip(values) {
+            word.store(*value, Ordering::Relaxed);
+        }
+        word.store(*value, Ordering::Release);
     }
 }
 
@@ -136,10 +197,10 @@ impl Memory for DirectRing<'_> {
 
     #[cold]
     fn ring_doorbell(&self, _: u32) {
-        if let Some((word, bit)) =
-            self.1.and_then(|doorbell| Some((doorbell.word.get().first()?, doorbell.bit)))
+        if let Some(doorbell) = self.1.map(|ring| &ring.doorbell)
+            && let Some(word) = doorbell.word.get().first()
         {
-            word.fetch_or(bit, Ordering::SeqCst);
+            word.fetch_or(doorbell.bit, Ordering::SeqCst);
             fence_after_exchange();
         }
     }
@@ -166,11 +227,14 @@ impl Memory for DirectRing<'_> {
     fn publish_all(&self, first: Word, values: &[u64]) {
         let Word::Direct { word, .. } = first else { return };
         let words = self.0.get(word as usize..).and_then(|words| words.get(..values.len()));
-        if let (Some([word, others @ ..]), [value, values @ ..]) = (words, values) {
-            for (word, value) in others.iter().zip(values) {
-                word.store(*value, Ordering::Relaxed);
-            }
-            word.store(*value, Ordering::Release);
+        publish(words.unwrap_or(&[]), values);
+    }
+
+    #[inline(always)]
+    fn publish_slot(&self, first: Word, count: u32, values: &[u64]) {
+        match self.1 {
+            Some(ring) => publish(ring.slot(count), values),
+            None => self.publish_all(first, values),
         }
     }
 
@@ -178,6 +242,14 @@ impl Memory for DirectRing<'_> {
     fn will_write(&self, word: Word) {
         if let Some(word) = self.word(word) {
             fetch::to_write(std::ptr::from_ref(word).addr());
+        }
+    }
+
+    #[inline(always)]
+    fn will_write_slot(&self, first: Word, count: u32) {
+        match self.1 {
+            Some(ring) => fetch::to_write(std::ptr::from_ref(ring.slot(count)).addr()),
+            None => self.will_write(first),
         }
     }
 

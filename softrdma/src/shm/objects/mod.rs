@@ -50,7 +50,7 @@ mod tests;
 mod view;
 mod words;
 
-pub use direct::{DirectRing, HeldDoorbell};
+pub use direct::{DirectRing, HeldDoorbell, HeldRing};
 pub use host::{Host, LOCK_LIMIT, STUCK};
 #[cfg(all(test, loom))]
 pub(crate) use host::{get, put};
@@ -60,4 +60,4 @@ pub use shared::SharedWords;
 pub(crate) use survey::{Surveyed, survey};
 pub use table::Objects;
 pub use view::{Held, View};
-pub use words::HeldWords;
+pub use words::{HeldWord, HeldWords};

@@ -31,7 +31,37 @@ impl HeldWords {
     }
 }
 
+/// A word of a segment that is found once, as [`HeldWords`].
+#[derive(Debug, Clone)]
+pub struct HeldWord {
+    _of: HostSegment,
+    word: NonNull<AtomicU64>,
+}
+
+// SAFETY: as `HeldWords`.
+unsafe impl Send for HeldWord {}
+// SAFETY: as above.
+unsafe impl Sync for HeldWord {}
+
+impl HeldWord {
+    /// The word.
+    #[inline(always)]
+    #[must_use]
+    pub fn get(&self) -> &AtomicU64 {
+        // SAFETY: as for `HeldWords::get`.
+        unsafe { self.word.as_ref() }
+    }
+}
+
 impl Host {
+    /// The word at this offset of the segment, a multiple of 8; `None` when it is not in what is mapped of it.
+    #[must_use]
+    pub fn hold_word(&self, offset: u64) -> Option<HeldWord> {
+        let of = self.target().clone();
+        let word = of.memory().words(offset, 1).ok()?.first()?.into();
+        Some(HeldWord { _of: of, word })
+    }
+
     /// So many words from this offset of the segment on, a multiple of 8; `None` when they are not all in what
     /// is mapped of it.
     #[must_use]

@@ -155,6 +155,18 @@ impl Peer {
         Ok((pid > 0).then_some(pid))
     }
 
+    /// Whether it lives, as far as was known some moments ago: confirmed within the last 100 ms.
+    #[inline(always)]
+    pub(crate) fn lived_lately(&self) -> bool {
+        let since = sys::coarse_now().wrapping_sub(self.confirmed.load(Ordering::Relaxed));
+        since < BELIEVED || !self.is_gone()
+    }
+
+    #[cold]
+    fn is_gone(&self) -> bool {
+        matches!(self.pid(), Err(Error::Gone))
+    }
+
     /// What it published for peers that copy directly; `None` where that cannot be had.
     pub(crate) fn sealed(&self) -> Option<&View> {
         self.sealed.as_ref()

@@ -2,13 +2,16 @@
 
 use std::sync::atomic::AtomicU64;
 
+use queue_lock::single_threaded;
+
 use crate::queues::completion::MAX_STAGED;
 use crate::rules::keys::check_local;
 use crate::rules::receive::Sge;
+use crate::rules::verbs::SendFlags;
 
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::key_cache::KeyCache;
-use crate::carrier::wr::{Data, Wr};
+use crate::carrier::wr::{Data, PlainSend, Wr};
 use crate::shm::keys::InUse;
 
 /// The sender's bytes, copied.
@@ -136,9 +139,52 @@ pub(crate) fn source<'a>(
     Some((entry.translate(sge.addr), Some(in_use)))
 }
 
-/// Eight bytes of the program's, as [`gather_words`].
+/// What `read` finds in the memory of a send, which is in use meanwhile; `None` as for [`source`].
 #[inline(always)]
-pub(crate) fn gather_word(addr: u64) -> u64 {
+pub(crate) fn with_source<T>(
+    endpoint: &Endpoint,
+    key_cache: &mut KeyCache,
+    pd: u32,
+    send: &PlainSend,
+    read: impl FnOnce(u64) -> T,
+) -> Option<T> {
+    if send.is_inline() {
+        return Some(read(send.sge.addr));
+    }
+    let Sge { addr, length, lkey } = send.sge;
+    let keys = &endpoint.keys;
+    // While the process has one thread, nobody ends a key meanwhile.
+    if single_threaded() {
+        return Some(read(key_cache.find(keys, pd, lkey, addr, length, false)?.translate(addr)));
+    }
+    let _in_use = keys.enter(lkey)?;
+    Some(read(key_cache.find(keys, pd, lkey, addr, length, false)?.translate(addr)))
+}
+
+/// Eight bytes of a send, taken now; `None` where the key is another than the last time, or not as it was, or
+/// not one for these bytes.
+#[inline(always)]
+pub(crate) fn known_word(
+    endpoint: &Endpoint,
+    key_cache: &KeyCache,
+    flags: SendFlags,
+    addr: u64,
+    lkey: u32,
+) -> Option<u64> {
+    let keys = &endpoint.keys;
+    if flags.has(SendFlags::INLINE) {
+        return Some(gather_word(addr));
+    }
+    // While the process has one thread, nobody ends a key meanwhile.
+    if single_threaded() {
+        return Some(gather_word(key_cache.known(keys, lkey, addr, 8)?.translate(addr)));
+    }
+    let _in_use = keys.enter(lkey)?;
+    Some(gather_word(key_cache.known(keys, lkey, addr, 8)?.translate(addr)))
+}
+
+#[inline(always)]
+fn gather_word(addr: u64) -> u64 {
     let from = std::ptr::with_exposed_provenance::<u64>(addr as usize);
     // SAFETY: as in `Gathered::take_from`: these are the bytes.
     unsafe { from.read_unaligned() }

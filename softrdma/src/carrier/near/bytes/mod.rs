@@ -22,7 +22,9 @@ mod pin;
 mod place;
 mod transfer;
 
-pub(crate) use gather::{Gathered, gather_many, gather_pieces, gather_word, gather_words, source};
+pub(crate) use gather::{
+    Gathered, gather_many, gather_pieces, gather_words, known_word, source, with_source,
+};
 pub(crate) use known_key::KnownKey;
 pub(crate) use part::{PARTS, is_better_together, put, put_parts, read_remote, take_part, take_parts};
 pub(crate) use pin::{Use, look_again, lookup, pin};

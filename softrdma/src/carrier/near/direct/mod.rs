@@ -52,7 +52,8 @@ pub(crate) use reader::{Before, RingReader, RingReaders};
 pub(crate) use shared_requests::{Boards, SharedPromise, SharedRequests};
 pub(crate) use shared_send::send_shared_prepared;
 pub(crate) use writer::{
-    RingWriter, enter, has_older, is_settled, left, move_older, send, send_prepared, wake, was_delivered,
+    RingWriter, enter, find_room, has_older, is_settled, left, move_older, send, send_prepared, send_word,
+    wake, was_delivered,
 };
 
 /// Slots of a ring.

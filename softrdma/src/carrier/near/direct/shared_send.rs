@@ -20,13 +20,13 @@ pub(crate) fn send_shared_prepared(
     pd: u32,
     send: &PlainSend,
 ) -> Sent {
-    let RingWriter { ring, doorbell, way, key_cache, shared, pool, .. } = writer;
+    let RingWriter { ring, way, key_cache, shared, pool, .. } = writer;
     let (Some(sender), Some(shared)) = (way.known_sender(), shared) else { return Sent::NotTaken };
-    let (ring, length) = (DirectRing::with(ring, doorbell), send.sge.length);
+    let (ring, length) = (DirectRing::with(ring), send.sge.length);
     let Some(key) = shared.has_room(sender, &ring, length, send.imm) else { return Sent::NotTaken };
     let solicited = send.flags.has(SendFlags::SOLICITED);
     let Some(prepared) = &shared.prepared else { return Sent::NotTaken };
-    if !prepared.holds(key) || prepared.is_armed(solicited) {
+    if !prepared.holds(key) || prepared.is_armed(send.flags) {
         return Sent::NotTaken;
     }
     let needs_no_key = length == 0 || send.is_inline();
@@ -47,7 +47,7 @@ pub(crate) fn send_shared_prepared(
     drop(in_use);
     match sent {
         None => Sent::NotTaken,
-        Some(true) => Sent::Done(prepared.is_armed(solicited)),
+        Some(true) => Sent::Done(prepared.is_armed(send.flags)),
         Some(false) => Sent::Unclear,
     }
 }

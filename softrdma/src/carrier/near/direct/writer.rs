@@ -8,6 +8,7 @@ use std::hint::spin_loop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
+use crate::carrier::initiator::Initiator;
 use crate::carrier::near::attributes::Place;
 use crate::carrier::near::bytes::{self, Gathered};
 use crate::carrier::near::completion_order::CompletionOrder;
@@ -28,7 +29,7 @@ use crate::queues::transaction::{Machine as _, Progress};
 use crate::queues::transport::{Operation, Transport, acquire};
 use crate::rules::keys::check_local;
 use crate::rules::verbs::{Access, Event, Opcode, QpState, QpType, SendFlags, Status};
-use crate::shm::objects::{DirectRing, HeldDoorbell, HeldWords, Lane, View};
+use crate::shm::objects::{DirectRing, HeldRing, Lane, View};
 use crate::shm::segment::Segment;
 
 use super::LOOKS;
@@ -43,8 +44,7 @@ const TRIES: u32 = 3;
 #[derive(Debug)]
 pub(crate) struct RingWriter {
     place: Place,
-    pub(super) ring: HeldWords,
-    pub(super) doorbell: HeldDoorbell,
+    pub(super) ring: HeldRing,
     pub(super) way: Way,
     /// The shared receive queue that it leads into.
     pub(super) shared: Option<SharedWriter>,
@@ -83,7 +83,8 @@ impl RingWriter {
             Some(srq) => Some(SharedWriter::find(host, &host.with(&target.held), srq, target.qp)?),
             None => None,
         };
-        let ring = DirectRing::of(&words);
+        let held = HeldRing::new(words, doorbell)?;
+        let ring = DirectRing::with(&held);
         let mut sender = Sender::attach(&ring, target.qp, place.slots, head)?;
         if endpoint.has_barriers {
             sender.has_barriers();
@@ -100,7 +101,7 @@ impl RingWriter {
         if pool.is_some() {
             way.has_pool();
         }
-        Some(Self { place, ring: words, doorbell, way, shared, key_cache, in_vain, segment, pool, prepared })
+        Some(Self { place, ring: held, way, shared, key_cache, in_vain, segment, pool, prepared })
     }
 
     /// Whether [`send_prepared`] is worth a try.
@@ -109,10 +110,22 @@ impl RingWriter {
         self.prepared.is_some() || self.shared.as_ref().is_some_and(SharedWriter::is_prepared)
     }
 
+    /// [`Way::has_quick_room`]
+    #[inline(always)]
+    pub(crate) fn has_quick_room(&self, bytes: u32) -> bool {
+        self.way.has_quick_room(bytes)
+    }
+
+    /// Whether it leads into a shared receive queue.
+    #[inline(always)]
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared.is_some()
+    }
+
     /// Whether it is the ring that the target tells of, and takes messages. Behind the target's lock.
     fn is_of(&self, target: &Target) -> bool {
         let place = target.attributes.and_then(|attributes| attributes.direct);
-        place == Some(self.place) && self.way.is_open(&DirectRing::of(&self.ring))
+        place == Some(self.place) && self.way.is_open(&DirectRing::with(&self.ring))
     }
 }
 
@@ -139,7 +152,7 @@ fn await_room(
 impl Drop for RingWriter {
     fn drop(&mut self) {
         if self.segment.is_mine() {
-            DirectRing::of(&self.ring).leave(self.segment.owner());
+            DirectRing::with(&self.ring).leave(self.segment.owner());
         }
     }
 }
@@ -296,7 +309,7 @@ fn send_to<const SHARED: bool>(
     if is_long && (length > MAX_POOLED.into() || !find_pool(writer, target)) {
         return Sent::NotTaken;
     }
-    let ring = DirectRing::with(&writer.ring, &writer.doorbell);
+    let ring = DirectRing::with(&writer.ring);
     let (Some(queues), Some(attributes)) = (&target.queues, &target.attributes) else {
         return Sent::NotTaken;
     };
@@ -354,6 +367,7 @@ fn send_to<const SHARED: bool>(
     };
     if can_prepare && !prepared.as_ref().is_some_and(|prepared| prepared.holds(key)) {
         *prepared = Prepared::new(target, &view, queues.cq, key, state);
+        sender.forget_room();
     }
     if is_long {
         return match send_pooled::<SHARED>(writer, out, !is_own) {
@@ -387,8 +401,8 @@ fn send_pooled<const SHARED: bool>(
     waits: bool,
 ) -> Option<bool> {
     let (Outgoing { endpoint, from, wr, request, .. }, pd) = (*out, out.from.pd);
-    let RingWriter { ring, doorbell, way, pool, key_cache, shared, .. } = writer;
-    let (ring, sender, pool) = (DirectRing::with(ring, doorbell), way.known_sender()?, pool.as_mut()?);
+    let RingWriter { ring, way, pool, key_cache, shared, .. } = writer;
+    let (ring, sender, pool) = (DirectRing::with(ring), way.known_sender()?, pool.as_mut()?);
     let message = Pooled {
         bytes: request.length as u32,
         imm: (wr.opcode == Opcode::SendWithImm).then_some(wr.imm_or_key),
@@ -416,7 +430,7 @@ fn find_pool(writer: &mut RingWriter, target: &Target) -> bool {
     if writer.pool.is_none() {
         let host = &target.remote.host;
         // Whoever was there before had none, either.
-        writer.pool = PoolWriter::find(host, &DirectRing::of(&writer.ring), target.qp, None);
+        writer.pool = PoolWriter::find(host, &DirectRing::with(&writer.ring), target.qp, None);
         if writer.pool.is_some() {
             writer.way.has_pool();
         }
@@ -459,50 +473,84 @@ fn write_long(
     }))
 }
 
-/// Sends a message by the direct ring, if all that the last one went by is as it was, and there is room:
-/// the way of nearly all of them.
+/// Sends eight bytes without immediate data by the direct ring, if all that the last message went by is as it
+/// was. There [is room](RingWriter::has_quick_room).
 #[inline(always)]
-pub(crate) fn send_prepared(writer: &mut RingWriter, endpoint: &Endpoint, pd: u32, send: &PlainSend) -> Sent {
-    if send.sge.length > SHORT {
-        return send_prepared_long(writer, endpoint, pd, send);
-    }
-    let RingWriter { ring, doorbell, way, key_cache, prepared, .. } = writer;
-    let (Some(prepared), Some(sender)) = (prepared, way.known_sender()) else { return Sent::NotTaken };
-    let (ring, length) = (DirectRing::with(ring, doorbell), send.sge.length);
-    let Some(key) = sender.has_room_for_short(&ring, length) else { return Sent::NotTaken };
-    let solicited = send.flags.has(SendFlags::SOLICITED);
-    if !prepared.is_unchanged(key) || prepared.sleeps(solicited) {
+pub(crate) fn send_word(
+    writer: &mut RingWriter,
+    endpoint: &Endpoint,
+    flags: SendFlags,
+    addr: u64,
+    lkey: u32,
+) -> Sent {
+    let RingWriter { ring, way, key_cache, prepared, .. } = writer;
+    let (sender, Some(prepared)) = (way.quick_sender(), prepared) else { return Sent::NotTaken };
+    if !prepared.is_unchanged() || prepared.sleeps(flags) {
         return Sent::NotTaken;
     }
-    let mut in_use = None;
-    let mut from = send.sge.addr;
-    if length > 0 {
-        let Some(found) = bytes::source(endpoint, key_cache, pd, &send.sge, send.is_inline(), false) else {
-            return Sent::NotTaken;
-        };
-        (from, in_use) = found;
+    let Some(word) = bytes::known_word(endpoint, key_cache, flags, addr, lkey) else { return Sent::NotTaken };
+    if !sender.send_word(&DirectRing::with(ring), word) {
+        return Sent::Unclear;
     }
-    let is_there = if length == 8 {
-        sender.send_word(&ring, bytes::gather_word(from), send.imm)
-    } else {
-        let mut slot = Slot::default();
-        bytes::gather_words(&mut slot[2..], from, length);
-        sender.send_short(&ring, &mut slot, length, send.imm)
-    };
-    drop(in_use);
-    // The message is on its way while this is asked. For one that died it is not there.
-    if is_there && prepared.lives() { Sent::Done(prepared.is_armed(solicited)) } else { Sent::Unclear }
+    prepared.is_sent(flags)
+}
+
+/// Looks for room for messages of one slot, this one and those that follow, to whose key the last one went;
+/// whether there is some.
+#[inline(never)]
+pub(crate) fn find_room(writer: &mut RingWriter, bytes: u32) -> bool {
+    let RingWriter { ring, way, prepared, .. } = writer;
+    let (Some(prepared), Some(sender)) = (prepared, way.known_sender()) else { return false };
+    let key = sender.look_for_room(&DirectRing::with(ring), bytes);
+    let is_prepared = key == Some(prepared.key());
+    if !is_prepared {
+        sender.forget_room();
+    }
+    is_prepared
+}
+
+/// As [`send_word`], any message.
+#[inline(never)]
+pub(crate) fn send_prepared(
+    writer: &mut RingWriter,
+    endpoint: &Endpoint,
+    from: &Initiator,
+    send: &PlainSend,
+) -> Sent {
+    let (length, pd) = (send.sge.length, from.pd);
+    if length > SHORT {
+        return send_prepared_long(writer, endpoint, pd, send);
+    }
+    if !writer.way.has_quick_room(length) && !find_room(writer, length) {
+        return Sent::NotTaken;
+    }
+    let RingWriter { ring, way, key_cache, prepared, .. } = writer;
+    let (sender, Some(prepared)) = (way.quick_sender(), prepared) else { return Sent::NotTaken };
+    if !prepared.is_unchanged() || prepared.sleeps(send.flags) {
+        return Sent::NotTaken;
+    }
+    let mut slot = Slot::default();
+    if length > 0 {
+        let fill = |from| bytes::gather_words(&mut slot[2..], from, length);
+        if bytes::with_source(endpoint, key_cache, pd, send, fill).is_none() {
+            return Sent::NotTaken;
+        }
+    }
+    if !sender.send_short(&DirectRing::with(ring), &mut slot, length, send.imm) {
+        return Sent::Unclear;
+    }
+    prepared.is_sent(send.flags)
 }
 
 /// The same of one that does not stand in one slot.
 #[inline(never)]
 fn send_prepared_long(writer: &mut RingWriter, endpoint: &Endpoint, pd: u32, send: &PlainSend) -> Sent {
-    let RingWriter { ring, doorbell, way, key_cache, prepared, pool, .. } = writer;
+    let RingWriter { ring, way, key_cache, prepared, pool, .. } = writer;
     let (Some(prepared), Some(sender)) = (prepared, way.known_sender()) else { return Sent::NotTaken };
-    let (ring, length) = (DirectRing::with(ring, doorbell), send.sge.length);
+    let (ring, length) = (DirectRing::with(ring), send.sge.length);
     let Some(key) = sender.has_room(&ring, length) else { return Sent::NotTaken };
     let solicited = send.flags.has(SendFlags::SOLICITED);
-    if !prepared.holds(key) || prepared.sleeps(solicited) {
+    if !prepared.holds(key) || prepared.sleeps(send.flags) {
         return Sent::NotTaken;
     }
     let is_there = match pool {
@@ -515,7 +563,7 @@ fn send_prepared_long(writer: &mut RingWriter, endpoint: &Endpoint, pd: u32, sen
         _ => write_long(sender, &ring, key_cache, endpoint, pd, send),
     };
     match is_there {
-        Some(true) => Sent::Done(prepared.is_armed(solicited)),
+        Some(true) => Sent::Done(prepared.is_armed(send.flags)),
         Some(false) => Sent::Unclear,
         None => Sent::NotTaken,
     }
@@ -554,7 +602,7 @@ pub(super) fn wake_queue(remote: &Remote, cq: u32, solicited: bool, order: &Comp
 #[cold]
 pub(crate) fn was_delivered(writer: &mut Option<RingWriter>, target: Option<&Target>) -> Option<bool> {
     let (writer, target) = (writer.take()?, target?);
-    let ring = DirectRing::of(&writer.ring);
+    let ring = DirectRing::with(&writer.ring);
     if writer.way.is_open(&ring) && !target.remote.lives() {
         return Some(false);
     }
