@@ -303,7 +303,6 @@ pub struct Device {
     /// By queue pair: the protection domain of its receive requests; 0 where there is no queue pair,
     /// [`MANY_DOMAINS`] for an XRC target.
     receive_pds: Box<[AtomicU32; COUNTERS]>,
-    /// The clock's time when it was opened.
     epoch: u64,
     /// The way to other hosts.
     net: Option<network::Net>,
