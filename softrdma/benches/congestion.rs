@@ -33,18 +33,18 @@ const MILLISECOND: u64 = 1_000_000;
 
 /// A network: all packets to the responders go by one queue.
 #[derive(Clone, Copy)]
-struct Network {
-    flows: usize,
+pub struct Network {
+    pub flows: usize,
     /// Bytes in a second.
-    rate: f64,
+    pub rate: f64,
     /// Bytes that the queue holds.
-    room: u64,
+    pub room: u64,
     /// One way, in nanoseconds, beside the queue.
-    delay: u64,
+    pub delay: u64,
     /// Of 1000 packets, each way.
-    lost: u64,
+    pub lost: u64,
     /// Packets that leave together are kept or dropped together, as where a host cuts them late.
-    trains: bool,
+    pub trains: bool,
 }
 
 /// What happens to a flow.
@@ -219,8 +219,9 @@ impl World {
     }
 }
 
-/// Shares of flows over so many seconds, from the second on.
-fn shares(network: Network, seconds: u64, seed: u64) -> (f64, f64, f64, f64) {
+/// What flows make of a network over so many seconds, from the second on: MiB/s of all, how far the least and
+/// the most are from their mean, and how much of what was sent was of use.
+pub fn shares(network: Network, seconds: u64, seed: u64) -> (f64, f64, f64, f64) {
     let mut world = World::new(network, seed);
     world.run(1000 * MILLISECOND);
     let before: Vec<_> = world.flows.iter().map(|flow| (flow.done, flow.sent)).collect();

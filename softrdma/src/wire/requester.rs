@@ -9,7 +9,7 @@
 //! | `timer` | what happens when none comes |
 //! | `credits` | receive requests that the peer says it has |
 //! | `tail_loss` | the question whether the last packets were lost |
-//! | `train` | how many packets leave by one call |
+//! | `train` | how many packets leave by one call, or again |
 //!
 //! Packets are counted from the queue pair's first on, without wrapping around; their PSN is the first one plus
 //! that, in 24 bits. Answers are held against that count first: what is not an answer to a packet that is under
@@ -44,6 +44,7 @@ use crate::rules::verbs::Status;
 use credits::{Credits, takes_request};
 use message::{Asked, Done, MAX_MESSAGE, Message, Pending, Refused, Ticket, Transmit};
 use tail_loss::TailLoss;
+use train::Again;
 
 /// The sending side of an RC or UC queue pair.
 #[derive(Debug)]
@@ -85,6 +86,7 @@ pub struct Requester {
 
     credits: Credits,
     tail_loss: TailLoss,
+    again: Again,
     /// When the wait for an answer began.
     since: u64,
     /// The receiver was not ready; not before that time.
@@ -136,6 +138,7 @@ impl Requester {
             unasked: 0,
             credits: Credits::default(),
             tail_loss: TailLoss::default(),
+            again: Again::default(),
             since: 0,
             waits_until: None,
             probes: false,
@@ -158,6 +161,7 @@ impl Requester {
         (self.oldest, self.cursor, self.sent, self.next) = (0, 0, 0, 0);
         (self.returned_to, self.unasked) = (None, 0);
         (self.credits, self.tail_loss) = (Credits::default(), TailLoss::default());
+        self.again = Again::default();
         (self.since, self.waits_until, self.probes) = (0, None, false);
         (self.retries, self.forgiven, self.rnr_retries) = (0, 0, 0);
         (self.drains, self.failed) = (false, None);
@@ -259,7 +263,11 @@ impl Requester {
         if fresh && (self.drains || self.waits(&pending.message)) {
             return None;
         }
+        if self.is_paced(now) {
+            return None;
+        }
         let end = self.end_of_packet(&pending)?;
+        self.leaves_again();
         if fresh && !is_answered(pending.operation) {
             self.credits.begins(takes_request(pending.message.opcode));
         }

@@ -152,3 +152,32 @@ fn a_read_is_asked_for_in_parts_that_a_receive_buffer_takes() {
     let lengths = parts.iter().map(|part| part.head.headers.reth.unwrap().length);
     assert_eq!(lengths.collect::<Vec<_>>(), [128 * 256; 4]);
 }
+
+/// How many packets leave at once of those that are sent again, how many a millisecond later, and how many of
+/// them are in the window.
+fn sent_again(round_trip: u64) -> (usize, usize, u32) {
+    let mut requester = requester(Transport::Rc, Mtu::LEAST);
+    requester.post(&Message::new(Verb::RdmaWrite, 256 * 100)).unwrap();
+    let sent: Vec<_> = std::iter::from_fn(|| requester.next(0)).collect();
+    requester.take(&acknowledgement(sent[3].head.bth.psn), round_trip);
+    let gap = Some(super::super::packet::Aeth { syndrome: 3 << 5, msn: 0 });
+    let bth = Bth::new(Opcode::ACKNOWLEDGE, 1, sent[4].head.bth.psn);
+    let headers = Headers { aeth: gap, ..Headers::NONE };
+    requester.take(&Packet { bth, headers, payload: &[] }, round_trip);
+    let mut leave = |now| {
+        let left = std::iter::from_fn(|| requester.next(now)).count();
+        assert!(requester.deadline().is_some_and(|deadline| deadline <= now + 1_000_000 || left == 0));
+        left
+    };
+    let left = [leave(round_trip), leave(round_trip + 999_999), leave(round_trip + 1_000_000)];
+    assert_eq!(left[1], 0);
+    (left[0], left[2], requester.window())
+}
+
+#[test]
+fn what_is_sent_again_leaves_as_fast_as_the_window_lets_it() {
+    // Of 20 packets seven tenths are left.
+    assert_eq!(sent_again(4_000_000), (3, 3, 14));
+    assert_eq!(sent_again(1_000_000), (14, 0, 14));
+    assert_eq!(sent_again(999_999), (14, 0, 14));
+}

@@ -22,7 +22,7 @@ impl Requester {
             return None;
         }
         let (asks, ends) = (self.asks_at(), self.times_out_at());
-        asks.into_iter().chain(ends).min()
+        asks.into_iter().chain(ends).chain(self.resumes_at()).min()
     }
 
     /// When the oldest packet is sent again.
@@ -43,6 +43,9 @@ impl Requester {
         if self.cursor == self.oldest {
             // There was no room to send it again.
             self.since = now;
+            return;
+        }
+        if self.resumes_at().is_some() && self.times_out_at().is_none_or(|end| now < end) {
             return;
         }
         // rule: wire-tail-loss
