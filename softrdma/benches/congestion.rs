@@ -34,6 +34,7 @@ const MILLISECOND: u64 = 1_000_000;
 /// A network: all packets to the responders go by one queue.
 #[derive(Clone, Copy)]
 pub struct Network {
+    /// How many.
     pub flows: usize,
     /// Bytes in a second.
     pub rate: f64,
