@@ -43,7 +43,8 @@
 //! 3. Any other: the way is chosen (ring, burst, or executed by itself) by `Near::start` in
 //!    `carrier/near/mod.rs`.
 //! 4. Whether the target is ready, alive and awake, and its ring has room: `send_word` and `send_prepared` in
-//!    `carrier/near/direct/writer.rs` ask whether all is as it was (`prepared.rs` there); `send` looks anew.
+//!    `carrier/near/direct/prepared_send.rs` ask whether all is as it was (`prepared.rs` there); `send` looks
+//!    anew.
 //! 5. What the bytes are: `gather.rs` in `carrier/near/bytes/`, by the key that is remembered in
 //!    `carrier/near/key_cache.rs`.
 //! 6. The words of a slot are stored, last the one that says that the message is there: `Sender::send_word` in

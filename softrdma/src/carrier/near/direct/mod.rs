@@ -6,7 +6,7 @@
 //! | `doorbell` | the doorbell of rings that are not looked at with each poll |
 //! | `pools`, `pooled` | payload of longer messages: the owner's memory for it, and the initiator's side |
 //! | `reader` | messages taken from rings and completions from the shared queue, in order |
-//! | `writer` | the initiator's side |
+//! | `writer`, `prepared`, `prepared_send` | the initiator's side; messages sent as the last one was |
 //! | [`datagrams`], `datagram_writer` | the two sides of rings of datagrams |
 //! | `shared_requests`, `shared_writer`, `shared_send` | the two sides of rings into a shared receive queue |
 //!
@@ -22,6 +22,7 @@ mod doorbell;
 mod pooled;
 mod pools;
 mod prepared;
+mod prepared_send;
 mod reader;
 mod shared_requests;
 mod shared_send;
@@ -48,12 +49,12 @@ pub(crate) use datagram_writer::DatagramWriters;
 pub(crate) use datagrams::{DatagramReader, Datagrams, Settled, WORDS as DATAGRAM_WORDS, Waiting};
 use pools::Pool;
 pub(crate) use pools::Pools;
+pub(crate) use prepared_send::{find_room, send_prepared, send_word};
 pub(crate) use reader::{Before, RingReader, RingReaders};
 pub(crate) use shared_requests::{Boards, SharedPromise, SharedRequests};
 pub(crate) use shared_send::send_shared_prepared;
 pub(crate) use writer::{
-    RingWriter, enter, find_room, has_older, is_settled, left, move_older, send, send_prepared, send_word,
-    wake, was_delivered,
+    RingWriter, enter, has_older, is_settled, left, move_older, send, wake, was_delivered,
 };
 
 /// Slots of a ring.
