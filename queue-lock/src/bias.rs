@@ -32,8 +32,6 @@ const TIMES: u32 = 8;
 pub(crate) struct Bias {
     /// The owner has the lock; also one whose ownership was taken away meanwhile.
     taken: AtomicBool,
-    /// The owner has the lock for certain: who has it says so, and nobody else.
-    by_owner: AtomicBool,
     /// The thread that owns the lock, or [`NOBODY`].
     owner: AtomicUsize,
 }
@@ -60,11 +58,7 @@ impl Uses {
 
 impl Bias {
     pub(crate) fn new() -> Self {
-        Self {
-            taken: AtomicBool::new(false),
-            by_owner: AtomicBool::new(false),
-            owner: AtomicUsize::new(NOBODY),
-        }
+        Self { taken: AtomicBool::new(false), owner: AtomicUsize::new(NOBODY) }
     }
 
     /// Takes the lock for the owner, if that is the calling thread, and nobody has it or asks for it by its
@@ -83,7 +77,6 @@ impl Bias {
             self.taken.store(false, Ordering::Release);
             return false;
         }
-        self.by_owner.store(true, Ordering::Relaxed);
         true
     }
 
@@ -93,15 +86,10 @@ impl Bias {
         self.taken.load(Ordering::Acquire)
     }
 
-    /// Who has the lock gives it back, if that is its owner; `false`: it has it by its word.
+    /// Who [took](Bias::take) the lock as its owner gives it back.
     #[inline(always)]
-    pub(crate) fn release(&self) -> bool {
-        let by_owner = self.by_owner.load(Ordering::Relaxed);
-        if by_owner {
-            self.by_owner.store(false, Ordering::Relaxed);
-            self.taken.store(false, Ordering::Release);
-        }
-        by_owner
+    pub(crate) fn release(&self) {
+        self.taken.store(false, Ordering::Release);
     }
 
     /// The calling thread has the word: whether it has the lock with it. It has not if the owner has; that one

@@ -48,6 +48,8 @@ pub struct QueueLock<T> {
     held: AtomicBool,
     /// The program promised that one thread at a time uses the queue, so plain stores do here as well.
     one_thread: bool,
+    /// Whether its owner holds what was [left held](QueueGuard::leave_held).
+    left: AtomicBool,
     /// The thread whose lock it is.
     bias: Bias,
     inner: UnsafeCell<T>,
@@ -69,6 +71,19 @@ impl<T: fmt::Debug> fmt::Debug for QueueLock<T> {
 /// Proof that the lock is held; gives the queue, and releases on drop.
 pub struct QueueGuard<'a, T> {
     lock: &'a QueueLock<T>,
+    holding: Holding,
+}
+
+/// By what a thread holds a lock that was [left held](QueueGuard::leave_held_by).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Holding {
+    /// By its word.
+    Word,
+    /// As its owner.
+    Owner,
+    /// It was held before, and stays so.
+    Before,
 }
 
 impl<T> QueueLock<T> {
@@ -82,7 +97,8 @@ impl<T> QueueLock<T> {
     pub fn of_domain(inner: T, one_thread: bool) -> Self {
         prepare();
         let (held, inner) = (AtomicBool::new(false), UnsafeCell::new(inner));
-        Self { held, one_thread, bias: Bias::new(), inner, uses: Uses::new() }
+        let left = AtomicBool::new(false);
+        Self { held, one_thread, left, bias: Bias::new(), inner, uses: Uses::new() }
     }
 
     /// Waits until the lock is free and takes it.
@@ -90,7 +106,7 @@ impl<T> QueueLock<T> {
     pub fn lock(&self) -> QueueGuard<'_, T> {
         self.try_lock().unwrap_or_else(|| {
             self.acquire_contended();
-            QueueGuard { lock: self }
+            QueueGuard { lock: self, holding: Holding::Word }
         })
     }
 
@@ -110,16 +126,16 @@ impl<T> QueueLock<T> {
                 return None;
             }
             self.held.store(true, Ordering::Relaxed);
-            return Some(QueueGuard { lock: self });
+            return Some(QueueGuard { lock: self, holding: Holding::Word });
         }
-        self.bias.take(&self.held).then(|| QueueGuard { lock: self })
+        self.bias.take(&self.held).then(|| QueueGuard { lock: self, holding: Holding::Owner })
     }
 
     /// As [`QueueLock::try_lock`], by a locked instruction in any case.
     #[inline(always)]
     pub fn try_lock_shared(&self) -> Option<QueueGuard<'_, T>> {
         let taken = self.held.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
-        (taken.is_ok() && self.settle()).then(|| QueueGuard { lock: self })
+        (taken.is_ok() && self.settle()).then(|| QueueGuard { lock: self, holding: Holding::Word })
     }
 
     /// The calling thread has the word: whether it has the lock. Otherwise it has the word no more.
@@ -174,8 +190,22 @@ impl<T> QueueLock<T> {
     /// The calling thread holds the lock that way and no reference to the queue is alive.
     #[inline(always)]
     pub unsafe fn release(&self) {
-        if !self.bias.release() {
-            self.held.store(false, Ordering::Release);
+        let holding = if self.left.load(Ordering::Relaxed) { Holding::Owner } else { Holding::Word };
+        // SAFETY: by the contract.
+        unsafe { self.release_by(holding) };
+    }
+
+    /// Releases a lock that [`QueueGuard::leave_held_by`] left held.
+    ///
+    /// # Safety
+    /// The calling thread holds the lock that way, `holding` is what it got for that, and no reference to the
+    /// queue is alive.
+    #[inline(always)]
+    pub unsafe fn release_by(&self, holding: Holding) {
+        match holding {
+            Holding::Word => self.held.store(false, Ordering::Release),
+            Holding::Owner => self.bias.release(),
+            Holding::Before => {}
         }
     }
 
@@ -204,7 +234,18 @@ impl<T> QueueGuard<'_, T> {
     /// ```
     #[inline(always)]
     pub fn leave_held(self) {
+        self.lock.left.store(self.holding == Holding::Owner, Ordering::Relaxed);
         core::mem::forget(self);
+    }
+
+    /// As [`QueueGuard::leave_held`], where [`QueueLock::release_by`] is told what this answers: so it need not
+    /// be written down.
+    #[inline(always)]
+    #[must_use]
+    pub fn leave_held_by(self) -> Holding {
+        let holding = self.holding;
+        core::mem::forget(self);
+        holding
     }
 }
 
@@ -234,8 +275,8 @@ impl<T> DerefMut for QueueGuard<'_, T> {
 impl<T> Drop for QueueGuard<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: the guard is the proof that the lock is held, and ends here.
-        unsafe { self.lock.release() };
+        // SAFETY: the guard is the proof that the lock is held so, and ends here.
+        unsafe { self.lock.release_by(self.holding) };
     }
 }
 

@@ -4,7 +4,7 @@ use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use std::os::fd::RawFd;
 
-use queue_lock::QueueLock;
+use queue_lock::{Holding, QueueLock};
 
 use super::mapping::Mapped;
 use super::ring::{CompletionRing, ENTRY, Glance, Ready, Walk};
@@ -123,9 +123,10 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
     let Some(cq) = (unsafe { Cq::from_c(cq) }) else { return -1 };
     // A negative number asks for nothing.
     let max = num_entries.max(0) as u32;
+    let mut holding = Holding::Before;
     if !cq.single_threaded {
         match cq.queue.try_lock_alone() {
-            Some(queue) => queue.leave_held(),
+            Some(queue) => holding = queue.leave_held_by(),
             // SAFETY: handed on from the program.
             None => return unsafe { poll_shared(cq, wc, max) },
         }
@@ -135,16 +136,14 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
     let ready = ring.ready(max);
     if ready.count > FEW {
         // SAFETY: the lock is held; room as for `num_entries`.
-        return unsafe { (cq.take_many)(cq, wc, ready) };
+        return unsafe { (cq.take_many)(cq, wc, ready, holding) };
     }
     // SAFETY: the program passes room for `num_entries` completions, which are ENTRY bytes each; a ring is the
     // driver's memory and no array of the program. Where the lock was taken here, nobody uses the ring any
     // more.
     unsafe {
         ring.take(ready, wc.cast());
-        if !cq.single_threaded {
-            cq.queue.release();
-        }
+        cq.queue.release_by(holding);
     }
     ready.count as c_int
 }
@@ -161,10 +160,7 @@ unsafe extern "C" fn poll_shared(cq: &Cq, wc: *mut ibv_wc, max: u32) -> c_int {
     }
     match cq.queue.try_lock_shared() {
         // SAFETY: the lock is held from here on; the room by the contract.
-        Some(queue) => unsafe {
-            queue.leave_held();
-            poll_held(cq, wc, max)
-        },
+        Some(queue) => unsafe { poll_held(cq, wc, max, queue.leave_held_by()) },
         // SAFETY: the room by the contract.
         None => unsafe { poll_later(cq, wc, max) },
     }
@@ -177,17 +173,17 @@ unsafe extern "C" fn poll_shared(cq: &Cq, wc: *mut ibv_wc, max: u32) -> c_int {
 #[cold]
 #[inline(never)]
 unsafe extern "C" fn poll_later(cq: &Cq, wc: *mut ibv_wc, max: u32) -> c_int {
-    cq.queue.lock().leave_held();
+    let holding = cq.queue.lock().leave_held_by();
     // SAFETY: the lock is held; the room by the contract.
-    unsafe { poll_held(cq, wc, max) }
+    unsafe { poll_held(cq, wc, max, holding) }
 }
 
 /// Polls, notes whether nothing was found, and gives the lock back.
 ///
 /// # Safety
-/// The calling thread holds the lock; there is room for `max` completions at `wc`.
+/// The calling thread holds the lock so; there is room for `max` completions at `wc`.
 #[inline(always)]
-unsafe fn poll_held(cq: &Cq, wc: *mut ibv_wc, max: u32) -> c_int {
+unsafe fn poll_held(cq: &Cq, wc: *mut ibv_wc, max: u32, holding: Holding) -> c_int {
     // SAFETY: the lock is held; the reference ends with the call.
     let ring = unsafe { &mut cq.queue.held_mut().ring };
     let ready = ring.ready(max);
@@ -197,12 +193,12 @@ unsafe fn poll_held(cq: &Cq, wc: *mut ibv_wc, max: u32) -> c_int {
     }
     if ready.count > FEW {
         // SAFETY: the lock is held, and the room by the contract.
-        return unsafe { (cq.take_many)(cq, wc, ready) };
+        return unsafe { (cq.take_many)(cq, wc, ready, holding) };
     }
     // SAFETY: the room by the contract; nobody uses the ring after the release.
     unsafe {
         ring.take(ready, wc.cast());
-        cq.queue.release();
+        cq.queue.release_by(holding);
     }
     ready.count as c_int
 }
@@ -210,8 +206,8 @@ unsafe fn poll_held(cq: &Cq, wc: *mut ibv_wc, max: u32) -> c_int {
 /// Takes what a poll found, and gives the lock back. The poll ends in it, so that it is one call.
 ///
 /// # Safety
-/// The calling thread holds the lock; `ready` is what the ring said last; there is room for as many at `wc`.
-type Take = unsafe extern "C" fn(cq: &Cq, wc: *mut ibv_wc, ready: Ready) -> c_int;
+/// The calling thread holds the lock so; `ready` is what the ring said last; there is room for as many at `wc`.
+type Take = unsafe extern "C" fn(cq: &Cq, wc: *mut ibv_wc, ready: Ready, holding: Holding) -> c_int;
 
 fn fastest_take() -> Take {
     #[cfg(target_arch = "x86_64")]
@@ -223,13 +219,11 @@ fn fastest_take() -> Take {
 
 /// # Safety
 /// As [`Take`].
-unsafe extern "C" fn take(cq: &Cq, wc: *mut ibv_wc, ready: Ready) -> c_int {
+unsafe extern "C" fn take(cq: &Cq, wc: *mut ibv_wc, ready: Ready, holding: Holding) -> c_int {
     // SAFETY: by the contract.
     unsafe {
         cq.queue.held_mut().ring.take(ready, wc.cast());
-        if !cq.single_threaded {
-            cq.queue.release();
-        }
+        cq.queue.release_by(holding);
     }
     ready.count as c_int
 }
@@ -238,13 +232,11 @@ unsafe extern "C" fn take(cq: &Cq, wc: *mut ibv_wc, ready: Ready) -> c_int {
 /// As [`Take`], on a machine with [AVX2](super::copy::avx2).
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-unsafe extern "C" fn take_avx2(cq: &Cq, wc: *mut ibv_wc, ready: Ready) -> c_int {
+unsafe extern "C" fn take_avx2(cq: &Cq, wc: *mut ibv_wc, ready: Ready, holding: Holding) -> c_int {
     // SAFETY: by the contract.
     unsafe {
         cq.queue.held_mut().ring.take_avx2(ready, wc.cast());
-        if !cq.single_threaded {
-            cq.queue.release();
-        }
+        cq.queue.release_by(holding);
     }
     ready.count as c_int
 }
