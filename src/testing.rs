@@ -1,5 +1,7 @@
 //! What tests of several rooms share.
 
+use std::ffi::CStr;
+
 /// Begins `work` in a thread, and waits until that sleeps, or has ended.
 pub fn asleep<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> std::thread::JoinHandle<T> {
     let (tell, told) = std::sync::mpsc::channel();
@@ -42,4 +44,14 @@ pub fn in_child(test: impl FnOnce() -> i32) -> i32 {
     // SAFETY: waits for the child made above; `status` is writable.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -1 }
+}
+
+/// Sets a variable of the environment, for a child that [`in_child`] made: the standard library would wait for
+/// its own lock of the environment, which another test's thread may have had at the fork, to read a variable.
+///
+/// # Safety
+/// The process has one thread.
+pub unsafe fn set_variable(name: &CStr, value: &CStr) {
+    // SAFETY: by the contract, nobody reads the environment meanwhile; the C library copies both.
+    assert_eq!(unsafe { libc::setenv(name.as_ptr(), value.as_ptr(), 1) }, 0);
 }

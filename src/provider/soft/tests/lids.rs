@@ -37,7 +37,7 @@ fn datagram(
 fn on_infiniband(body: impl FnOnce(&Room, u16)) {
     let status = crate::testing::in_child(|| {
         // SAFETY: the child of a fork has one thread.
-        unsafe { std::env::set_var("IRONVERBS_SOFT_LINK_LAYER", "infiniband") };
+        unsafe { crate::testing::set_variable(c"IRONVERBS_SOFT_LINK_LAYER", c"infiniband") };
         let room = Room::new();
         // SAFETY: an open context, and room for the attributes.
         let attr = unsafe {

@@ -139,7 +139,7 @@ fn pages_on_demand_need_not_be_there() {
 fn a_child_has_what_is_registered() {
     let status = crate::testing::in_child(|| {
         // SAFETY: the child of a fork has one thread.
-        unsafe { std::env::set_var("IRONVERBS_SOFT", "1") };
+        unsafe { crate::testing::set_variable(c"IRONVERBS_SOFT", c"1") };
         // What the kernel's devices registered before is other tests' and does not matter here.
         let _ = api::fork::ibv_fork_init();
         let room = Room::new();
