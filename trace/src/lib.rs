@@ -21,6 +21,8 @@ pub mod ring;
 pub mod state;
 pub mod thread;
 
+pub use ironverbs_os::clock::now;
+
 /// A library whose calls are observed.
 #[derive(Debug)]
 pub struct Observer {
@@ -37,13 +39,4 @@ pub struct Observer {
 #[must_use]
 pub const fn only_traced(library: &'static str) -> Observer {
     Observer { library, begin: || false, is_anyway: || false }
-}
-
-/// Nanoseconds of `CLOCK_MONOTONIC`.
-#[must_use]
-pub fn now() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: there is room for the time; every kernel has this clock.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
