@@ -7,8 +7,10 @@
 //! at once takes the acknowledgement first, so that there a send has ended when the answer is there.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use queue_lock::{QueueGuard, QueueLock};
 
 use super::QueuePair;
 use super::send::SendSide;
@@ -28,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_micros(50);
 
 /// Queue pairs whose acknowledgements wait.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Later {
     /// How often the thread has begun and ended to take packets and to send what waits: odd while it does.
     turns: AtomicU64,
@@ -36,7 +38,21 @@ pub(super) struct Later {
     is_looked_after: AtomicBool,
     /// Some wait, or did.
     is_used: AtomicBool,
-    waiting: Mutex<Waiting>,
+    /// How often all that waited were sent.
+    sent: AtomicU64,
+    waiting: QueueLock<Waiting>,
+}
+
+impl Default for Later {
+    fn default() -> Self {
+        Self {
+            turns: 0.into(),
+            is_looked_after: false.into(),
+            is_used: false.into(),
+            sent: 0.into(),
+            waiting: QueueLock::new(Waiting::default()),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -53,6 +69,11 @@ impl Later {
         if !is_looked_after {
             self.send_all();
         }
+    }
+
+    /// How often all that waited were sent, where some wait.
+    pub(super) fn sent(&self) -> Option<u64> {
+        self.is_used.load(Ordering::Relaxed).then(|| self.sent.load(Ordering::Relaxed))
     }
 
     /// The thread begins to take packets and to send what waits, or has ended that.
@@ -107,6 +128,7 @@ impl Later {
         let mut waiting = {
             let mut waiting = self.lock();
             self.is_used.store(false, Ordering::Relaxed);
+            self.sent.store(self.sent.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             std::mem::take(&mut *waiting)
         };
         for qp in waiting.all[..waiting.count].iter_mut().filter_map(Option::take) {
@@ -118,11 +140,7 @@ impl Later {
     /// hands has left, too.
     pub(super) fn send_now(&self) {
         self.await_turn();
-        let mut waiting = match self.waiting.try_lock() {
-            Ok(waiting) => waiting,
-            Err(TryLockError::Poisoned(waiting)) => waiting.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
-        };
+        let Some(mut waiting) = self.waiting.try_lock() else { return };
         let count = std::mem::take(&mut waiting.count);
         for qp in waiting.all[..count].iter_mut().filter_map(Option::take) {
             qp.answer_now();
@@ -131,16 +149,14 @@ impl Later {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> QueueGuard<'_, Waiting> {
+        self.waiting.lock()
     }
 }
 
 impl QueuePair {
     /// Whether what has come is acknowledged later.
-    pub(super) fn answers_later(self: &Arc<Self>, later: Option<&Later>) -> bool {
-        let mut arrivals = self.arrivals.lock();
-        let Some(receiver) = arrivals.as_mut() else { return false };
+    pub(super) fn answers_later(self: &Arc<Self>, receiver: &mut Receiver, later: Option<&Later>) -> bool {
         receiver.take_is_one_message()
             && receiver.responder.has_lone_acknowledgement()
             && later.is_some_and(|later| later.add(self))
@@ -167,8 +183,8 @@ impl QueuePair {
             None => self.answer_or_keep(),
         }
         self.work(side, true);
-        if is_small {
-            // Where nothing has left.
+        if side.far.as_mut().is_some_and(|far| std::mem::take(&mut far.is_answered_behind)) {
+            // What was posted has not left, or there is more to be answered.
             self.answer_or_keep();
         }
     }

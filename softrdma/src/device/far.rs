@@ -10,6 +10,7 @@ use ironverbs_os::growth::try_box;
 
 use super::QueuePair;
 use super::acknowledgement::Later;
+use super::qp::due;
 use super::qp_attributes::{Attributes, Path};
 use super::send::SendSide;
 use crate::carrier::far::batch::Batch;
@@ -28,7 +29,7 @@ use crate::carrier::wr::{Data, Wr};
 use crate::error::{Error, Result};
 use crate::faults;
 use crate::rules::request::{self, Operands, Outline, start};
-use crate::rules::requester::{Action, Outcome, Retry};
+use crate::rules::requester::{Action, Outcome, Retry, Work};
 use crate::rules::verbs::{Attr, Opcode, QpState, QpType, Status};
 use crate::wire::connection::Mtu;
 use crate::wire::opcode::{Opcode as WireOpcode, Operation, Transport};
@@ -421,17 +422,58 @@ impl QueuePair {
     /// After packets came: answers them, ends what they ended, and sends what they made room for. Which
     /// answers are left. A lone acknowledgement may wait for `later`.
     pub(super) fn settle_arrivals(self: &Arc<Self>, later: Option<&Later>) -> Left {
-        let left = if self.answers_later(later) { Left::Nothing } else { self.answer() };
-        let has_heard = self.arrivals.lock().as_mut().is_some_and(|receiver| receiver.take_heard());
+        let (answers, has_heard) = match self.arrivals.lock().as_mut() {
+            Some(receiver) => {
+                let waits = self.answers_later(receiver, later);
+                (!waits && receiver.responder.has_answers(), receiver.take_heard())
+            }
+            None => (false, false),
+        };
+        let left = if answers { self.answer() } else { Left::Nothing };
         // Where the program keeps it, those that look after what waits come back to it.
         let Some(mut side) = self.send_side_soon() else { return left };
-        if let Some(far) = &mut side.far {
-            if has_heard {
-                far.requester.heard();
-            }
+        let SendSide { far: Some(far), .. } = &mut *side else { return left };
+        if has_heard {
+            far.requester.heard();
+        }
+        if side.ring.is_empty() && !side.unflushed && self.state() != QpState::Err {
+            // What has ended has left the queue.
+            self.due_at.store(due::NEVER, Ordering::Relaxed);
+            self.tell_drained(&mut side);
+        } else {
             self.work(&mut side, false);
         }
         left
+    }
+
+    /// Stands in the list of those that wait from its first request on, since requests come and go with every
+    /// message, and says there when it is to be looked at; what it waits for.
+    pub(super) fn enlist_far(&self, side: &mut SendSide) -> Work {
+        let work = match side.requester.work(side.ring.is_empty(), self.device().now()) {
+            _ if !side.ring.is_empty() => Work::Wait(self.far_deadline(side)),
+            Work::Nothing if side.unflushed => Work::Wait(None),
+            work => work,
+        };
+        let due_at = match work {
+            Work::Nothing => due::NEVER,
+            Work::Wait(until) => until.unwrap_or(due::SOMETIME),
+            Work::Execute => 0,
+        };
+        self.due_at.store(due_at, Ordering::Relaxed);
+        if work != Work::Nothing && !side.listed {
+            side.listed = true;
+            self.list();
+        }
+        work
+    }
+
+    /// Whether it is to be looked at, at this time, or every `now_and_then`; when otherwise.
+    pub(super) fn is_due(&self, now: u64, now_and_then: bool) -> (bool, u64) {
+        let due_at = self.due_at.load(Ordering::Relaxed);
+        let waits = due_at != due::NEVER;
+        // What broke while its requests waited is flushed.
+        let is_sometime = due_at == due::SOMETIME || waits && self.state() == QpState::Err;
+        (due_at <= now || now_and_then && is_sometime, due_at)
     }
 
     /// Takes what has come where an answer is overdue.

@@ -232,7 +232,9 @@ impl Device {
     /// hosts, and sees to those whose time has come. What it did not answer is acknowledged.
     pub(super) fn look_at_network(&self) {
         let Some(net) = self.net.as_ref().filter(|_| self.is_mine()) else { return };
-        let looks = net.looks.fetch_add(1, Ordering::Relaxed);
+        // What two count at a time may be lost.
+        let looks = net.looks.load(Ordering::Relaxed);
+        net.looks.store(looks + 1, Ordering::Relaxed);
         if net.connections.load(Ordering::Relaxed) > 0 {
             net.later.send();
             self.take_packets(net, Some(&net.later));
@@ -303,8 +305,9 @@ impl Device {
                 }
             }
         });
-        if looked.is_all {
-            net.taken.fetch_max(began, Ordering::Relaxed);
+        if looked.is_all && net.taken.load(Ordering::Relaxed) < began {
+            // An earlier time that another stores just now is right, too.
+            net.taken.store(began, Ordering::Relaxed);
         }
         if later.is_some() && packets > 0 {
             // Who answers others has nothing in its completion queues.

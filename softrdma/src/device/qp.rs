@@ -7,7 +7,7 @@ mod end;
 mod shown;
 pub(super) mod sides;
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use ironverbs_os::growth::try_arc_cyclic;
@@ -49,6 +49,14 @@ const ANYBODY: u32 = u32::MAX - 1;
 
 /// The place of one that is in no list of those that wait for other hosts.
 pub(super) const NOT_LISTED: usize = usize::MAX;
+
+/// Times at which a queue pair is looked at that is connected to another host.
+pub(super) mod due {
+    /// Nothing waits.
+    pub(in crate::device) const NEVER: u64 = u64::MAX;
+    /// What waits has no time of its own: the thread looks every now and then.
+    pub(in crate::device) const SOMETIME: u64 = u64::MAX - 1;
+}
 
 /// What a queue pair is made of (`struct ibv_qp_init_attr_ex`).
 #[derive(Debug, Clone)]
@@ -109,6 +117,8 @@ pub struct QueuePair {
     pub(super) mailbox: Mailbox,
     /// Its place in the list of those that wait, and are connected to other hosts. Changed behind that's lock.
     pub(super) timed_at: AtomicUsize,
+    /// When that list's entry is to be looked at: a time of the device's clock, or one of [`due`].
+    pub(super) due_at: AtomicU64,
     /// Its send queue was kept when it was wanted last.
     is_kept: AtomicBool,
     closed: AtomicBool,
@@ -253,6 +263,7 @@ impl QueuePair {
             arrivals: Arrivals::default(),
             mailbox: Mailbox::default(),
             timed_at: NOT_LISTED.into(),
+            due_at: due::NEVER.into(),
             is_kept: false.into(),
             closed: false.into(),
         })?)

@@ -17,13 +17,15 @@ use ironverbs_os::growth::{TryPush, small_arc};
 use crate::carrier::near::direct::Settled;
 use crate::rules::requester::Work;
 
-use super::qp::NOT_LISTED;
+use super::qp::{NOT_LISTED, due};
 use super::qp::sides::LOOKS;
 use super::stuck::BRIEFLY;
 use super::{Device, QueuePair};
 
 /// Queue pairs that one poll tries.
 const BATCH: usize = 8;
+/// Queue pairs whose time one poll looks at.
+const LOOKS_AT: usize = 64;
 /// How late the thread may be, in nanoseconds: it looks that often at first.
 const TICK: u64 = 1_000_000;
 /// The longest that it sleeps while something waits; it doubles its sleep as long as nobody comes.
@@ -48,8 +50,11 @@ pub(crate) struct Retries {
 struct Shared {
     /// Queue pairs whose send queue is not empty.
     waiting: Mutex<Vec<Arc<QueuePair>>>,
-    /// Those of them that are connected to other hosts: their time comes, and nothing is gained before.
+    /// Those that are connected to other hosts and have sent something: their time comes, and nothing is gained
+    /// before.
     timed: Mutex<Vec<Arc<QueuePair>>>,
+    /// Where the next poll looks for those whose time has come.
+    next_timed: AtomicUsize,
     /// Queue pairs with datagrams in rings that nobody polls.
     datagrams: Mutex<Vec<Arc<QueuePair>>>,
     count: AtomicUsize,
@@ -69,11 +74,30 @@ struct Thread {
     rung: bool,
 }
 
+/// What the thread has found.
+struct Outlook {
+    /// When something is to be looked at.
+    next: u64,
+    waits: bool,
+}
+
+impl Outlook {
+    fn note(&mut self, work: Work) {
+        self.waits |= work != Work::Nothing;
+        match work {
+            Work::Nothing | Work::Wait(None) => {}
+            Work::Execute => self.next = 0,
+            Work::Wait(Some(until)) => self.next = self.next.min(until),
+        }
+    }
+}
+
 impl Retries {
     pub(super) fn new(device: Weak<Device>) -> Self {
         let shared = Shared {
             waiting: Mutex::default(),
             timed: Mutex::default(),
+            next_timed: 0.into(),
             datagrams: Mutex::default(),
             count: 0.into(),
             next: 0.into(),
@@ -154,10 +178,11 @@ impl Retries {
         }
     }
 
-    /// There may be many, each of which comes and goes with every message: none is looked for.
+    /// There may be many: none is looked for.
     fn remove_timed(&self, qp: &QueuePair) {
         let mut timed = self.shared.timed();
         let place = qp.timed_at.swap(NOT_LISTED, Ordering::Relaxed);
+        qp.due_at.store(due::NEVER, Ordering::Relaxed);
         if timed.get(place).is_none_or(|listed| !std::ptr::eq(&**listed, qp)) {
             return;
         }
@@ -169,10 +194,16 @@ impl Retries {
         drop(last);
     }
 
-    /// Tries some of those whose time has come, for who polls.
+    /// Tries one of those whose time has come, if one is among the next few, for who polls.
     pub(super) fn try_due(&self, now: u64) {
-        for place in 0..BATCH {
-            let Some(qp) = self.shared.timed().get(place).cloned() else { return };
+        // Who has the list sees to it.
+        let Ok(timed) = self.shared.timed.try_lock() else { return };
+        let first = self.shared.next_timed.load(Ordering::Relaxed);
+        let end = if first < timed.len() { timed.len().min(first + LOOKS_AT) } else { 0 };
+        self.shared.next_timed.store(end, Ordering::Relaxed);
+        let due = timed[first.min(end)..end].iter().find(|qp| qp.is_due(now, false).0).cloned();
+        drop(timed);
+        if let Some(qp) = due {
             qp.try_due(now);
         }
     }
@@ -286,6 +317,22 @@ impl Shared {
         self.waiting().get(place).cloned()
     }
 
+    /// The next queue pair before this place of those connected to other hosts whose time has come, and its
+    /// place; what the others wait for.
+    fn due_before(&self, place: &mut usize, now: u64, outlook: &mut Outlook) -> Option<Arc<QueuePair>> {
+        let timed = self.timed();
+        let before = timed.get(..*place).unwrap_or(&timed);
+        for (at, qp) in before.iter().enumerate().rev() {
+            *place = at;
+            match qp.is_due(now, true) {
+                (true, _) => return Some(qp.clone()),
+                (false, due::NEVER) => {}
+                (false, due_at) => outlook.note(Work::Wait(Some(due_at))),
+            }
+        }
+        None
+    }
+
     #[cold]
     fn try_some(&self) {
         let count = self.count.load(Ordering::Relaxed);
@@ -310,20 +357,15 @@ impl Shared {
             }
             // From the end: a queue pair that leaves the list is replaced by the last, which was looked at
             // already.
-            let (count, timed) = (self.waiting().len(), self.timed().len());
-            let (mut next, mut waits) = (u64::MAX, self.settle_datagrams());
-            let places = (0..count).rev().map(|place| (&self.waiting, place));
-            for (list, place) in places.chain((0..timed).rev().map(|place| (&self.timed, place))) {
-                let found = list.lock().unwrap_or_else(PoisonError::into_inner).get(place).cloned();
-                let Some(qp) = found else { continue };
-                let work = qp.try_in_time();
-                waits |= work != Work::Nothing;
-                match work {
-                    Work::Nothing | Work::Wait(None) => {}
-                    Work::Execute => next = 0,
-                    Work::Wait(Some(until)) => next = next.min(until),
-                }
+            let (count, mut place) = (self.waiting().len(), self.timed().len());
+            let mut outlook = Outlook { next: u64::MAX, waits: self.settle_datagrams() };
+            for qp in (0..count).rev().filter_map(|place| self.at(place)) {
+                outlook.note(qp.try_in_time());
             }
+            while let Some(qp) = self.due_before(&mut place, now, &mut outlook) {
+                outlook.note(qp.try_in_time());
+            }
+            let Outlook { mut next, waits } = outlook;
             let Some(now) = device.upgrade().map(|device| device.now()) else { return };
             let longest = if waits { LONG_TICK } else { LINGER };
             let mut sleeps = waits || tick < LINGER;

@@ -52,7 +52,7 @@ pub(super) struct SendSide {
     /// The last reset could not remove all completions of before: they are still to be polled.
     pub(super) has_stale: bool,
     /// In the list of those that wait.
-    listed: bool,
+    pub(super) listed: bool,
     /// It broke, and what is posted could not be flushed then.
     pub(super) unflushed: bool,
     /// What counts its requests.
@@ -453,17 +453,18 @@ impl QueuePair {
 
     /// Stands in the list of those that wait, or not; what it waits for.
     fn enlist(&self, side: &mut SendSide) -> Work {
+        if side.far.is_some() {
+            return self.enlist_far(side);
+        }
         let waits = !side.ring.is_empty() || side.unflushed || side.alone.holds_back();
         if waits != side.listed {
             side.listed = waits;
             if waits {
                 self.list();
-            } else {
+            } else if self.device().is_mine() {
+                // In a forked child nobody gives the list's lock back.
                 self.device().retries.remove(self);
             }
-        }
-        if side.far.is_some() && !side.ring.is_empty() {
-            return Work::Wait(self.far_deadline(side));
         }
         match side.requester.work(side.ring.is_empty(), self.device().now()) {
             Work::Nothing if side.unflushed || side.alone.holds_back() => Work::Wait(None),

@@ -55,7 +55,7 @@ impl QueuePair {
         }
         let Some(mut transmit) = far.requester.next(now) else { return far.held_up.end() };
         // Locked before the burst.
-        let mut behind = far.takes_behind().then(|| self.arrivals.lock());
+        let mut behind = far.is_answered_behind.then(|| self.arrivals.lock());
         let mut burst = network.burst(&far.peer.flow());
         burst.set_train(far.requester.train());
         let (mut loaded, mut gathered) = (Batch::new(), None::<Gathered>);
@@ -90,8 +90,11 @@ impl QueuePair {
                 let mut answer =
                     behind.map(|receiver| (acknowledge_behind(&mut burst, receiver, now), receiver));
                 let sent = burst.launch();
-                if let Some((Some(response), receiver)) = answer.as_mut().filter(|_| sent <= count) {
-                    receiver.responder.unsend(response);
+                if let Some((response, receiver)) = &mut answer {
+                    if let Some(response) = response.as_ref().filter(|_| sent <= count) {
+                        receiver.responder.unsend(response);
+                    }
+                    far.is_answered_behind = receiver.responder.has_answers();
                 }
                 if let Some(unsent) = loaded.all().get(sent) {
                     far.requester.unsend(unsent);

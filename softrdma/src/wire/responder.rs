@@ -441,6 +441,12 @@ impl Responder {
         }
     }
 
+    /// Whether something waits to be sent.
+    #[must_use]
+    pub fn has_answers(&self) -> bool {
+        self.answer.is_some() || self.notifies || self.memory.waits()
+    }
+
     /// Whether an acknowledgement waits to be sent, a positive one, and nothing else does.
     #[must_use]
     pub fn has_lone_acknowledgement(&self) -> bool {

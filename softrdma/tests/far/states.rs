@@ -25,6 +25,26 @@ fn messages_go_both_ways() {
 }
 
 #[test]
+fn a_queue_pair_that_was_connected_to_another_host_waits_within_its_own() {
+    with_hosts(|hosts| {
+        let [(node, one), (_, other)] = &connected(hosts, QpType::Rc);
+        other.receive(1, 0, 8);
+        one.send(2, 0, 8);
+        one.done(2);
+        other.done(1);
+        set_state(&one.qp, QpState::Reset);
+        let near = node.end(QpType::Rc);
+        connect_ends(one, &near);
+        // The receiver is not ready for it at first.
+        one.send(3, 0, 8);
+        assert_eq!(one.try_poll(), None);
+        near.receive(4, 0, 8);
+        near.done(4);
+        one.done(3);
+    });
+}
+
+#[test]
 fn an_unreliable_queue_goes_on_after_an_error() {
     with_hosts(|hosts| {
         let [(_, one), (_, other)] = &connected(hosts, QpType::Uc);
@@ -78,6 +98,24 @@ fn drained_is_told_when_all_that_began_is_answered() {
         };
         peer.answer(end.qp.qp_num(), head.bth.psn.number(), ACKNOWLEDGED);
         end.done(2);
+    });
+}
+
+#[test]
+fn drained_is_told_when_the_last_request_is_answered() {
+    with_hosts(|hosts| {
+        let peer = RawPeer::new(hosts, 1);
+        let node = hosts[0].node();
+        let end = node.end(QpType::Rc);
+        bring_up(&end.qp, &hosts[0].attributes(0x4001), QpState::Rts);
+        end.send(1, 0, 8);
+        let (head, _) = peer.next();
+        let drains = Attributes { state: QpState::Sqd, en_sqd_async_notify: true, ..Default::default() };
+        end.qp.modify(Attr::STATE.union(Attr::EN_SQD_ASYNC_NOTIFY), &drains).unwrap();
+        assert!(!node.has_event() && end.qp.query().sq_draining);
+        peer.answer(end.qp.qp_num(), head.bth.psn.number(), ACKNOWLEDGED);
+        assert_eq!(node.event(), Event::SqDrained);
+        end.done(1);
     });
 }
 

@@ -29,7 +29,7 @@ pub(crate) mod receiver;
 pub(crate) mod sender;
 pub(crate) mod way;
 
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use queue_lock::{QueueGuard, QueueLock};
 
 use port::flow::{Flow, ecn};
 use receiver::Receiver;
@@ -81,20 +81,22 @@ pub(crate) struct Sides {
 }
 
 /// The receiving side of a queue pair that is connected to one on another host; empty for any other.
-#[derive(Debug, Default)]
-pub(crate) struct Arrivals(Mutex<Option<Box<Receiver>>>);
+#[derive(Debug)]
+pub(crate) struct Arrivals(QueueLock<Option<Box<Receiver>>>);
+
+impl Default for Arrivals {
+    fn default() -> Self {
+        Self(QueueLock::new(None))
+    }
+}
 
 impl Arrivals {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Option<Box<Receiver>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn lock(&self) -> QueueGuard<'_, Option<Box<Receiver>>> {
+        self.0.lock()
     }
 
     /// The same where nobody has it.
-    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Option<Box<Receiver>>>> {
-        match self.0.try_lock() {
-            Ok(arrivals) => Some(arrivals),
-            Err(TryLockError::Poisoned(arrivals)) => Some(arrivals.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+    pub(crate) fn try_lock(&self) -> Option<QueueGuard<'_, Option<Box<Receiver>>>> {
+        self.0.try_lock()
     }
 }

@@ -3,9 +3,9 @@
 use std::convert::Infallible;
 use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use ironverbs_os::growth::{TryFill, try_room};
+use queue_lock::{QueueGuard, QueueLock};
 
 use super::batch::Batch;
 use super::datagram::Arrived;
@@ -47,8 +47,8 @@ pub enum Missing {
 #[derive(Debug)]
 pub(crate) struct Network {
     port: Port,
-    outgoing: Mutex<Outgoing>,
-    incoming: Mutex<Incoming>,
+    outgoing: QueueLock<Outgoing>,
+    incoming: QueueLock<Incoming>,
     /// When what is taken later than it came is taken, on the device's clock; never, where there is none.
     late: AtomicU64,
 }
@@ -80,8 +80,8 @@ impl Network {
         let mut bytes: Vec<u8> = try_room(BURST * ROOM).map_err(|_| Missing::NoMemory)?;
         bytes.fill_reserved(BURST * ROOM, || 0);
         let port = Port::open(slot, Options::default()).map_err(Missing::Port)?;
-        let outgoing = Mutex::new(Outgoing { outbox, bytes, lengths: [(0, 0); BURST] });
-        let incoming = Mutex::new(Incoming { inbox, late: Late::default() });
+        let outgoing = QueueLock::new(Outgoing { outbox, bytes, lengths: [(0, 0); BURST] });
+        let incoming = QueueLock::new(Incoming { inbox, late: Late::default() });
         Ok(Self { port, outgoing, incoming, late: u64::MAX.into() })
     }
 
@@ -92,17 +92,12 @@ impl Network {
 
     /// Packets to a peer, which leave when there are many, and at the end.
     pub(crate) fn burst(&self, flow: &Flow) -> Burst<'_> {
-        let outgoing = self.outgoing.lock().unwrap_or_else(PoisonError::into_inner);
-        Burst { port: &self.port, outgoing, flow: *flow, count: 0, train: BURST }
+        Burst { port: &self.port, outgoing: self.outgoing.lock(), flow: *flow, count: 0, train: BURST }
     }
 
     /// The same where no other burst is made just now.
     pub(crate) fn try_burst(&self, flow: &Flow) -> Option<Burst<'_>> {
-        let outgoing = match self.outgoing.try_lock() {
-            Ok(outgoing) => outgoing,
-            Err(TryLockError::Poisoned(outgoing)) => outgoing.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
+        let outgoing = self.outgoing.try_lock()?;
         Some(Burst { port: &self.port, outgoing, flow: *flow, count: 0, train: BURST })
     }
 
@@ -132,10 +127,8 @@ impl Network {
     /// Tells the packets that have come, at this time of the device's clock, those together that came so, and
     /// what that leaves, unless another thread does so just now. Those that are damaged are dropped.
     pub(crate) fn receive(&self, now: u64, mut tell: impl FnMut(&[Arrived<'_>])) -> Looked {
-        let mut incoming = match self.incoming.try_lock() {
-            Ok(incoming) => incoming,
-            Err(TryLockError::Poisoned(incoming)) => incoming.into_inner(),
-            Err(TryLockError::WouldBlock) => return Looked { by_another: true, ..Looked::NONE },
+        let Some(mut incoming) = self.incoming.try_lock() else {
+            return Looked { by_another: true, ..Looked::NONE };
         };
         let mut looked = take(&mut incoming, self.port.own(), now, &mut tell);
         if let Some(groups) = self.port.groups() {
@@ -225,7 +218,7 @@ impl Looked {
 #[derive(Debug)]
 pub(crate) struct Burst<'n> {
     port: &'n Port,
-    outgoing: MutexGuard<'n, Outgoing>,
+    outgoing: QueueGuard<'n, Outgoing>,
     flow: Flow,
     count: usize,
     /// How many packets may leave by one call.

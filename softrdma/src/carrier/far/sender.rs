@@ -24,7 +24,8 @@ pub(crate) struct Sender {
     first: u64,
     /// There was no room for a packet, which is to be sent when that is over.
     pub(crate) held_up: Pause,
-    /// An acknowledgement waits that leaves behind the next packet, if that is small.
+    /// What is to be answered leaves behind the next packet, if that is small: an acknowledgement, by the same
+    /// call.
     pub(crate) is_answered_behind: bool,
 }
 
@@ -52,11 +53,6 @@ impl Sender {
             self.held_up.hold(now.saturating_add(busy));
         }
         busy.is_some()
-    }
-
-    /// Whether an acknowledgement is to leave behind the packet that is next: asked once.
-    pub(crate) fn takes_behind(&mut self) -> bool {
-        std::mem::take(&mut self.is_answered_behind)
     }
 
     /// Which request of the queue has this ticket.

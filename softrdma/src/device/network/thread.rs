@@ -91,7 +91,7 @@ impl Sight {
 pub(super) fn run(device: &Weak<Device>, ends: &AtomicBool) {
     ironverbs_os::thread::ask_for_short_turns(TURN);
     ironverbs_os::thread::ask_for_short_sleeps(SLACK);
-    let (mut sight, mut is_asked) = (Sight::default(), true);
+    let (mut sight, mut is_asked, mut sent) = (Sight::default(), true, None);
     loop {
         let Some(device) = device.upgrade() else { return };
         let Some(net) = &device.net else { return };
@@ -110,17 +110,22 @@ pub(super) fn run(device: &Weak<Device>, ends: &AtomicBool) {
             wait(&[], TRY);
         };
         sight.look(polling, let_come);
-        net.later.turn(true);
-        net.later.look_after(false);
         let mut more = false;
-        if !has_left {
-            let looked = device.take_packets(net, None);
-            more = looked.more;
-            if looked.by_another {
-                sight.meet();
+        // The program sees to all, unless it has left an acknowledgement since the last look. What this thread
+        // locks costs the program more than that.
+        let before = std::mem::replace(&mut sent, net.later.sent());
+        if !sight.polls || has_left || before.is_some() && sent == before {
+            net.later.turn(true);
+            net.later.look_after(false);
+            if !has_left {
+                let looked = device.take_packets(net, None);
+                more = looked.more;
+                if looked.by_another {
+                    sight.meet();
+                }
             }
+            net.later.turn(false);
         }
-        net.later.turn(false);
         let port = net.network.port();
         // Where that cannot be, later.
         let is_open = !is_asked || port.admit();
