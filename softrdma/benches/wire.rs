@@ -56,7 +56,7 @@ fn main() {
             datagram.extend_from_slice(&icrc.finish());
             assert_eq!(datagram.len(), bytes + payload + ICRC_BYTES);
             let took = median(TURNS, || {
-                let found = icrc::identification(black_box(&v4), black_box(&datagram));
+                let found = icrc::identification(black_box(&v4), 0, black_box(&datagram));
                 assert_eq!(found, Some(identification));
             });
             say(&format!("checked, identification {identification:#x} found"), payload, took);

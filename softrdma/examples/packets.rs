@@ -140,8 +140,10 @@ fn read(file: &str) {
         let digits = |at: usize| u8::from_str_radix(&line[2 * at..2 * at + 2], 16).unwrap();
         let bytes: Vec<u8> = (0..line.len() / 2).map(digits).collect();
         let (flow, datagram) = parse_ip(&bytes);
-        match (Packet::parse(&datagram[..datagram.len() - ICRC_BYTES]), icrc::identification(&flow, datagram))
-        {
+        match (
+            Packet::parse(&datagram[..datagram.len() - ICRC_BYTES]),
+            icrc::identification(&flow, 0, datagram),
+        ) {
             (Some(packet), Some(identification)) => {
                 assert!(icrc::is_right(&flow, identification, datagram));
                 println!("{}", described(&packet.head(), packet.payload, identification));

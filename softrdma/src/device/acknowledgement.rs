@@ -6,8 +6,8 @@
 //! It leaves behind the answer, by the same call and, where packets leave in trains, in one: whoever takes both
 //! at once takes the acknowledgement first, so that there a send has ended when the answer is there.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use queue_lock::{QueueGuard, QueueLock};
@@ -124,16 +124,27 @@ impl Later {
     }
 
     fn send_all(&self) {
-        // The queue pairs' locks come before this one.
-        let mut waiting = {
-            let mut waiting = self.lock();
-            self.is_used.store(false, Ordering::Relaxed);
-            self.sent.store(self.sent.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-            std::mem::take(&mut *waiting)
-        };
-        for qp in waiting.all[..waiting.count].iter_mut().filter_map(Option::take) {
+        // Not those that are added meanwhile.
+        let mut left = MOST;
+        while left > 0
+            && let Some(qp) = self.take(&mut left)
+        {
             qp.answer_or_keep();
         }
+    }
+
+    /// The one that was added last, and how many are `left` of these. The queue pairs' locks come before this
+    /// one.
+    fn take(&self, left: &mut usize) -> Option<Arc<QueuePair>> {
+        let mut waiting = self.lock();
+        waiting.count = waiting.count.saturating_sub(1);
+        let count = waiting.count;
+        *left = count.min(*left - 1);
+        if count == 0 {
+            self.is_used.store(false, Ordering::Relaxed);
+            self.sent.store(self.sent.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
+        waiting.all[count].take()
     }
 
     /// The same where nobody has the locks of it: a signal handler ends the process. What the thread has in its

@@ -102,6 +102,9 @@ impl QueuePair {
         let (Some(receiver), Some(network)) = (arrivals.as_mut(), self.device().network_way()) else {
             return Left::Nothing;
         };
+        if !receiver.responder.has_answers() {
+            return Left::Nothing;
+        }
         let now = self.device().now();
         let Some(mut response) = receiver.responder.next_response(now) else {
             return receiver.responder.resumes(now).map_or(Left::Nothing, Left::Later);

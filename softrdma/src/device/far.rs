@@ -449,10 +449,10 @@ impl QueuePair {
     /// Stands in the list of those that wait from its first request on, since requests come and go with every
     /// message, and says there when it is to be looked at; what it waits for.
     pub(super) fn enlist_far(&self, side: &mut SendSide) -> Work {
-        let work = match side.requester.work(side.ring.is_empty(), self.device().now()) {
-            _ if !side.ring.is_empty() => Work::Wait(self.far_deadline(side)),
-            Work::Nothing if side.unflushed => Work::Wait(None),
-            work => work,
+        let work = match side.ring.is_empty() {
+            false => Work::Wait(self.far_deadline(side)),
+            true if side.unflushed => Work::Wait(None),
+            true => Work::Nothing,
         };
         let due_at = match work {
             Work::Nothing => due::NEVER,

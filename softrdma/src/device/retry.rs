@@ -17,8 +17,8 @@ use ironverbs_os::growth::{TryPush, small_arc};
 use crate::carrier::near::direct::Settled;
 use crate::rules::requester::Work;
 
-use super::qp::{NOT_LISTED, due};
 use super::qp::sides::LOOKS;
+use super::qp::{NOT_LISTED, due};
 use super::stuck::BRIEFLY;
 use super::{Device, QueuePair};
 
@@ -213,11 +213,10 @@ impl Retries {
         if !device.is_mine() {
             return;
         }
-        let soon = device.now() + TICK;
-        let time = time.unwrap_or(soon).max(soon);
         // First this, then the look at the time; the thread does it the other way round.
         self.shared.is_relied_on.store(true, Ordering::SeqCst);
-        if self.shared.wakes.load(Ordering::SeqCst) <= time {
+        let wakes = self.shared.wakes.load(Ordering::SeqCst);
+        if time.is_some_and(|time| wakes <= time) || wakes <= device.now() + TICK {
             return;
         }
         let mut thread = self.shared.thread();

@@ -38,9 +38,9 @@ const CONGESTION: usize = 4;
 pub struct Icrc(Hasher);
 
 impl Icrc {
-    /// Begins with the headers of a packet: `head` is the BTH and what may follow it, and `bytes` the length
-    /// of all that follows the UDP header, without the ICRC. Over IPv6 the identification is not used. A head
-    /// that is no BTH or longer than [`MAX_HEAD`], or more than [`MAX_PACKET`] bytes, is a defect of the
+    /// Begins with the first bytes of a packet: `head` is the BTH and what may follow it, and `bytes` the
+    /// length of all that follows the UDP header, without the ICRC. Over IPv6 the identification is not used.
+    /// A head that is no BTH or longer than [`MAX_HEAD`], or more than [`MAX_PACKET`] bytes, is a defect of the
     /// caller.
     #[must_use]
     pub fn new(flow: &Flow, identification: u16, head: &[u8], bytes: usize) -> Self {
@@ -87,22 +87,23 @@ pub fn is_right(flow: &Flow, identification: u16, udp_payload: &[u8]) -> bool {
     difference(flow, identification, udp_payload) == Some(0)
 }
 
-/// With which identification the ICRC at the end of a UDP payload is right: there is one at most. Over IPv6,
-/// which has no identification, 0 says that it is right.
+/// With which identification the ICRC at the end of a UDP payload is right: there is one at most. It is soon
+/// found where it is the `likely` one. Over IPv6, which has no identification, 0 says that it is right.
 #[must_use]
-pub fn identification(flow: &Flow, udp_payload: &[u8]) -> Option<u16> {
-    let difference = difference(flow, 0, udp_payload)?;
+pub fn identification(flow: &Flow, likely: u16, udp_payload: &[u8]) -> Option<u16> {
+    let difference = difference(flow, likely, udp_payload)?;
+    let is_v6 = matches!(flow.addresses, Addresses::V6 { .. });
     if difference == 0 {
-        return Some(0);
+        return Some(if is_v6 { 0 } else { likely });
     }
-    if matches!(flow.addresses, Addresses::V6 { .. }) {
+    if is_v6 {
         return None;
     }
     // CRCs are linear: the difference is what the 16 bits of the identification have become by all that
     // follows them. That was a multiplication by a power of x; the opposite power gives the bits back, or more
     // than 16 bits where something else is wrong.
     let bits = multiply(OPPOSITE_POWERS[(udp_payload.len() - ICRC_BYTES) / 4], difference);
-    u16::try_from(bits).ok().map(u16::swap_bytes)
+    u16::try_from(bits).ok().map(|bits| likely ^ bits.swap_bytes())
 }
 
 /// What the ICRC of a UDP payload differs by from what it must be. None where it is as long as no packet.
@@ -111,7 +112,8 @@ fn difference(flow: &Flow, identification: u16, udp_payload: &[u8]) -> Option<u3
     if !(BTH_BYTES..=MAX_PACKET).contains(&packet.len()) || !packet.len().is_multiple_of(4) {
         return None;
     }
-    let (head, rest) = packet.split_at(BTH_BYTES);
+    // A short packet is one piece.
+    let (head, rest) = packet.split_at(packet.len().min(MAX_HEAD));
     let mut expected = Icrc::new(flow, identification, head, packet.len());
     expected.update(rest);
     Some(u32::from_le_bytes(*icrc) ^ u32::from_le_bytes(expected.finish()))

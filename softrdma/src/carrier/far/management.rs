@@ -135,7 +135,7 @@ impl Management {
             let received = self.inbox.receive(&self.common, |flow, all| {
                 taken += all.len();
                 for bytes in all {
-                    if let Some((wire, packet, identification)) = packet(flow, bytes)
+                    if let Some((wire, packet, identification)) = packet(flow, 0, bytes)
                         && let Some(mad) = mad(&packet)
                     {
                         if let Some(capture) = capture::active() {

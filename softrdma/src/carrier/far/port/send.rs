@@ -234,7 +234,12 @@ impl Outbox {
         // SAFETY: headers, name, control and lists of pieces live across the call; the kernel reads the pieces,
         // and says so where they are not there.
         let sent = unsafe {
-            libc::syscall(libc::SYS_sendmmsg, fd, self.messages.as_mut_ptr(), count as libc::c_uint, flags)
+            let messages = self.messages.as_mut_ptr();
+            match count {
+                // It answers with bytes, and is there sooner.
+                1 => libc::syscall(libc::SYS_sendmsg, fd, &raw mut (*messages).msg_hdr, flags).min(1),
+                _ => libc::syscall(libc::SYS_sendmmsg, fd, messages, count as libc::c_uint, flags),
+            }
         };
         usize::try_from(sent).map_err(|_| errno())
     }
