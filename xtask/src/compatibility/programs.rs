@@ -68,7 +68,7 @@ const SOFT_SUITES: [(Suite, &[(&str, &str)]); 3] = [
             title: "libfabric's functional tests",
             table: "tests/cm/fabtests.txt",
             results: "tests/results/fabtests-soft.txt",
-            command: "RECORD=1 scripts/test cm_fabtests network_fabtests",
+            command: "RECORD=1 scripts/test cm_fabtests network_fabtests network_guest_fabtests",
         },
         &CONNECTED_WAYS,
     ),
@@ -80,8 +80,13 @@ const SOFT_PYVERBS: (&str, &str) = ("tests/results/pyverbs-soft.txt", "RECORD=1 
 /// The ways that payload travels between processes on the software device, as runs name them.
 const WAYS: [(&str, &str); 3] = [("cma", "one copy"), ("bounce", "two copies"), ("network", "between hosts")];
 
-/// The same of those that connect by librdmacm.
-const CONNECTED_WAYS: [(&str, &str); 2] = [("cma", "one host"), ("network", "between hosts")];
+/// The same of those that connect by librdmacm, also with a kernel's soft-RoCE on the other side.
+const CONNECTED_WAYS: [(&str, &str); 4] = [
+    ("cma", "one host"),
+    ("network", "between hosts"),
+    ("serves", "server of soft-RoCE"),
+    ("calls", "client of soft-RoCE"),
+];
 
 /// What has nothing to do between hosts, and why.
 const WITHOUT: &str = "tests/network/programs-without.txt";
@@ -223,7 +228,8 @@ fn software(root: &Path) -> Result<String, String> {
          Each program runs unchanged through `ironverbs run`, without rights and without a device of the \
          kernel, once with the \
          kernel's copy between processes, once with two copies through shared memory, and once between two \
-         hosts: network namespaces with an Ethernet cable between them and a folder each. A dash:\n\n",
+         hosts: network namespaces with an Ethernet cable between them and a folder each. libfabric's tests \
+         also have a kernel's soft-RoCE, with rdma-core's library, on the other side. A dash:\n\n",
     );
     for line in read(root, WITHOUT)?.lines().filter(|line| !line.starts_with('#')) {
         let (pattern, why) = line.split_once('\t').ok_or(format!("{WITHOUT}: {line}"))?;
