@@ -77,8 +77,8 @@ impl Manager {
 
     /// The other end of a link is gone: closed by its manager, or with its process. Everything that it had sent
     /// was given to [`Manager::message`] before; [`Action::Close`](crate::Action::Close) follows, behind the
-    /// answer to a DREQ where that is due: nobody reads it, but who looks at messages sees it. Of a link that was
-    /// closed here it is ignored.
+    /// answer to a DREQ where that is due: nobody reads it, but who looks at messages sees it. Of a link that
+    /// was closed here it is ignored.
     pub fn ended(&mut self, link: Link, world: &mut dyn World) {
         self.now = world.now();
         // What the other side's manager would have said, had it had the time, is said here.
