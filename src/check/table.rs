@@ -72,7 +72,8 @@ impl Objects {
         self.index.try_reserve(1).is_ok()
     }
 
-    /// Takes up an object, in the place of one with the same address, within room that was [reserved](Self::reserve).
+    /// Takes up an object, in the place of one with the same address, within room that was
+    /// [reserved](Self::reserve).
     pub fn set_reserved(&mut self, address: u64, object: Object) {
         let Some(place) = self.place(address).or_else(|| self.empty.pop()) else { return };
         self.index.set_reserved(address, place);
