@@ -2,7 +2,7 @@
 
 use crate::errno::Errno;
 use crate::event::EventKind;
-use crate::id::{Cm, State};
+use crate::id::{Cm, Id, State};
 use crate::manager::Manager;
 use crate::wire::{self, Body, Rej, SidrRep, reason, status};
 use crate::world::{Link, World};
@@ -76,8 +76,9 @@ impl Manager {
     }
 
     /// The other end of a link is gone: closed by its manager, or with its process. Everything that it had sent
-    /// was given to [`Manager::message`] before; [`Action::Close`](crate::Action::Close) follows. Of a link
-    /// that was closed here it is ignored.
+    /// was given to [`Manager::message`] before; [`Action::Close`](crate::Action::Close) follows, behind the
+    /// answer to a DREQ where that is due: nobody reads it, but who looks at messages sees it. Of a link that
+    /// was closed here it is ignored.
     pub fn ended(&mut self, link: Link, world: &mut dyn World) {
         self.now = world.now();
         // What the other side's manager would have said, had it had the time, is said here.
@@ -85,6 +86,12 @@ impl Manager {
             self.drop_waiting(link);
             return;
         };
+        // The program has not agreed yet, and its peer is gone. On a network the answer would leave all the
+        // same.
+        if let Some(drep) = self.ids.get(&number).filter(|id| id.connection.cm == Cm::DreqRcvd).map(Id::drep)
+        {
+            self.say(number, drep);
+        }
         self.hang_up(number);
         let asked = self.ids.get(&number).is_some_and(|id| id.connection.asked_end);
         match self.ids.get(&number).map(|id| id.connection.cm) {

@@ -16,7 +16,9 @@
 #include <net/if.h>
 #include <rdma/rdma_cma.h>
 
+#ifndef HERE
 #define HERE "10.77.0.1"
+#endif
 #define THERE "10.77.0.2"
 #define LONG_MS 100000 /* for what must come, on a machine however busy */
 #define SHORT_MS 300   /* for what must not */

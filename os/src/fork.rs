@@ -95,7 +95,18 @@ fn word_of_handler() -> Result<*mut AtomicU64> {
 ///
 /// # Errors
 /// The process has no memory left.
+#[inline]
 pub fn token() -> Result<u64> {
+    // SAFETY: as in [`same_process`].
+    let known = unsafe { PAGE.load(Ordering::Acquire).as_ref() }.map(|word| word.load(Ordering::Relaxed));
+    match known {
+        Some(token) if token != 0 => Ok(token),
+        _ => made_token(),
+    }
+}
+
+#[cold]
+fn made_token() -> Result<u64> {
     let word = page()?;
     let seen = word.load(Ordering::Relaxed);
     if seen != 0 {
@@ -161,14 +172,21 @@ impl<T: Default> ProcessMutex<T> {
     }
 
     /// The same where it need not wait.
+    #[inline]
     pub fn try_lock(&self) -> Option<ProcessGuard<'_, T>> {
         self.take(token().ok()?).then(|| ProcessGuard(self))
     }
 
+    #[inline]
     fn take(&self, token: u64) -> bool {
-        let Err(seen) = self.holder.compare_exchange(0, token, Ordering::Acquire, Ordering::Relaxed) else {
-            return true;
-        };
+        match self.holder.compare_exchange(0, token, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => true,
+            Err(seen) => self.take_from(seen, token),
+        }
+    }
+
+    #[cold]
+    fn take_from(&self, seen: u64, token: u64) -> bool {
         if seen == token
             || self.holder.compare_exchange(seen, token, Ordering::Acquire, Ordering::Relaxed).is_err()
         {

@@ -43,23 +43,15 @@ pub unsafe fn built(
             bind(ledger, found, info.mr as u64, info.length);
         }
         let is_signaled = to.qp.signals_all || flags & IBV_SEND_SIGNALED as u32 != 0;
-        let request = Request {
-            wr_id,
-            is_signaled,
-            serial: 0,
-            opcode,
-            buffer: None,
-            place: Place::default(),
-            keys: [0; ELEMENTS],
-        };
+        let request = Request { wr_id, is_signaled, serial: 0, opcode, keys: [0; ELEMENTS] };
         if let Some(qp) = ledger.qp(address)
-            && qp.building.try_push(request).is_err()
+            && qp.building.try_push((request, None)).is_err()
         {
             give_up(ledger, address);
         }
         return;
     }
-    let last = to.qp.building.last().copied();
+    let last = to.qp.building.last().map(|(request, _)| *request);
     match (function, words) {
         ("wr_start" | "wr_abort", _) => {
             if let Some(qp) = ledger.qp(address) {
@@ -87,11 +79,12 @@ pub unsafe fn built(
 
 fn set(ledger: &mut Ledger, found: &mut Findings, qp: u64, last: Option<Request>, sges: &[ibv_sge]) {
     let (Some(mut request), Some(to)) = (last, to(ledger, qp)) else { return };
-    elements(ledger, found, &to, &mut request, sges);
+    // Whether it is looked at is known when it is posted.
+    let buffer = elements(ledger, found, &to, &mut request, sges, true);
     if let Some(qp) = ledger.qp(qp)
         && let Some(last) = qp.building.last_mut()
     {
-        *last = request;
+        *last = (request, buffer);
     }
 }
 
@@ -112,14 +105,14 @@ fn opcode_of(function: &str) -> u32 {
 }
 
 /// Before what was built is posted.
-pub fn complete_begins(ledger: &mut Ledger, found: &mut Findings, qp: u64, sample: Option<Place>) {
+pub fn complete_begins(ledger: &mut Ledger, found: &mut Findings, qp: u64, place: Option<Place>) {
     if begins(ledger, found, qp).is_none() {
         return;
     }
     let Some(mut built) = ledger.qp(qp).map(|qp| core::mem::take(&mut qp.building)) else { return };
     let count = built.len();
-    for request in built.drain(..) {
-        enter(ledger, found, qp, request, sample);
+    for (request, buffer) in built.drain(..) {
+        enter(ledger, found, qp, request, buffer.zip(place));
     }
     // Its room serves the next.
     if let Some(qp) = ledger.qp(qp) {

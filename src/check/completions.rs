@@ -1,9 +1,11 @@
 //! Rules at the poll of completions.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::buffers::Sum;
 use super::objects::{Ledger, Object};
 use super::posts::give_up;
-use super::queue_pair::{Request, Seen};
+use super::queue_pair::{Looked, Seen};
 use super::report::{Findings, is_noted};
 use super::rules::Id;
 use super::thread;
@@ -22,6 +24,20 @@ pub struct Completion {
     pub qp_num: Option<u32>,
 }
 
+/// Whether a queue was made for one thread, so that it matters who polls it.
+static IS_ANY_FOR_ONE: AtomicBool = AtomicBool::new(false);
+
+/// A queue is made for one thread.
+pub fn made_for_one() {
+    IS_ANY_FOR_ONE.store(true, Ordering::Relaxed);
+}
+
+/// Whether [`poll_begins`] and [`poll_ends`] are to be told.
+#[inline]
+pub fn are_polls_told() -> bool {
+    IS_ANY_FOR_ONE.load(Ordering::Relaxed)
+}
+
 /// A thread begins to poll.
 pub fn poll_begins(ledger: &mut Ledger, found: &mut Findings, address: u64) {
     let mine = thread();
@@ -31,7 +47,7 @@ pub fn poll_begins(ledger: &mut Ledger, found: &mut Findings, address: u64) {
     }
     let (within, poller) = (cq.within, core::mem::replace(&mut cq.poller, mine));
     cq.within = mine;
-    let about = |ledger: &Ledger| ledger.objects.get(&address).and_then(Object::about);
+    let about = |ledger: &Ledger| ledger.objects.get(address).and_then(Object::about);
     if within != 0 && within != mine {
         let what = "two threads poll the queue at the same time".to_owned();
         found.error(Id::CqThreads, what, about(ledger));
@@ -50,7 +66,7 @@ pub fn poll_ends(ledger: &mut Ledger, address: u64) {
 
 /// The program has polled a completion.
 pub fn completed(ledger: &mut Ledger, found: &mut Findings, cq: u64, completion: Completion) {
-    let Some(context) = ledger.objects.get(&cq).map(|object| object.context) else { return };
+    let Some(context) = ledger.objects.get(cq).map(|object| object.context) else { return };
     let Some(number) = completion.qp_num else { return give_up_all(ledger, cq) };
     let Some(address) = ledger.numbered(context, number) else { return };
     match is_receive(ledger, address, cq, &completion) {
@@ -68,13 +84,15 @@ pub fn completed(ledger: &mut Ledger, found: &mut Findings, cq: u64, completion:
 /// A completion names no queue pair: what its queue's have outstanding is not known any more.
 #[cold]
 fn give_up_all(ledger: &mut Ledger, cq: u64) {
-    while let Some(address) = ledger.objects.iter().find_map(|(address, object)| match &object.detail {
-        super::objects::Detail::Qp(qp) => {
-            let uses = [qp.send_cq, qp.recv_cq].contains(&cq);
-            (uses && (qp.follows_sends || qp.follows_receives)).then_some(*address)
-        }
-        _ => None,
-    }) {
+    loop {
+        let follows = |object: &Object| match &object.detail {
+            super::objects::Detail::Qp(qp) => {
+                [qp.send_cq, qp.recv_cq].contains(&cq) && (qp.follows_sends || qp.follows_receives)
+            }
+            _ => false,
+        };
+        let found = ledger.objects.iter().find(|(_, object)| follows(object)).map(|(address, _)| address);
+        let Some(address) = found else { return };
         give_up(ledger, address);
         if let Some(qp) = ledger.qp(address) {
             qp.follows_receives = false;
@@ -120,14 +138,14 @@ fn received(ledger: &mut Ledger, found: &mut Findings, address: u64, completion:
     }
     if is_last && waits {
         let what = || format!("queue pair {number:#x} has no receive request any more");
-        let about = ledger.objects.get(&address).and_then(Object::about);
+        let about = ledger.objects.get(address).and_then(Object::about);
         found.note(Id::ReceiveNotReady, what, about);
     }
 }
 
 fn sent(ledger: &mut Ledger, found: &mut Findings, address: u64, completion: &Completion) {
     let succeeded = completion.status == IBV_WC_SUCCESS as u32;
-    let about = |ledger: &Ledger| ledger.objects.get(&address).and_then(Object::about);
+    let about = |ledger: &Ledger| ledger.objects.get(address).and_then(Object::about);
     let Some(qp) = ledger.qp(address) else { return };
     if completion.status == IBV_WC_RNR_RETRY_EXC_ERR as u32 {
         let what = format!("the peer of queue pair {:#x} had no receive request", qp.number);
@@ -140,13 +158,11 @@ fn sent(ledger: &mut Ledger, found: &mut Findings, address: u64, completion: &Co
     let Some(count) = qp.ended_by(completion.wr_id, succeeded) else {
         return give_up(ledger, address);
     };
+    let (is_datagram, send_cq, mut signaled) = (qp.is_datagram(), qp.send_cq, 0);
     for ended in 0..count {
-        let Some(qp) = ledger.qp(address) else { return };
-        let Some(request) = qp.sends.pop_front() else { return };
-        let (received, is_datagram, send_cq, number) = (qp.received, qp.is_datagram(), qp.send_cq, qp.number);
-        if request.is_signaled {
-            qp.signaled = qp.signaled.saturating_sub(1);
-        }
+        let Some(qp) = ledger.qp(address) else { break };
+        let Some((request, looked)) = qp.take_oldest() else { break };
+        signaled += u64::from(request.is_signaled);
         if !succeeded && ended + 1 == count {
             let is_wanted = qp.state == Some(IBV_QPS_ERR as u32) || qp.state.is_none();
             qp.seen = match qp.seen {
@@ -156,15 +172,14 @@ fn sent(ledger: &mut Ledger, found: &mut Findings, address: u64, completion: &Co
                 _ => Seen::Again,
             };
         }
-        if request.is_signaled
-            && let Some(cq) = ledger.cq(send_cq)
-        {
-            cq.sends = cq.sends.saturating_sub(1);
-        }
-        if succeeded {
+        if succeeded && let Some(looked) = looked {
             let may_know = !request.is_signaled || is_datagram;
-            look(ledger, found, address, (number, received, may_know), &request);
+            let (number, received) = (qp.number, qp.received);
+            look(ledger, found, address, (number, received, may_know), request.wr_id, &looked);
         }
+    }
+    if let Some(cq) = ledger.cq(send_cq) {
+        cq.sends = cq.sends.saturating_sub(signaled);
     }
 }
 
@@ -174,9 +189,9 @@ fn look(
     found: &mut Findings,
     address: u64,
     (number, received, may_know): (u32, u64, bool),
-    request: &Request,
+    wr_id: u64,
+    Looked { buffer, place, .. }: &Looked,
 ) {
-    let Some(buffer) = &request.buffer else { return };
     let Some(change) = buffer.change() else { return };
     let is_sure = !may_know && !buffer.is_shared && received == buffer.received;
     let (first, length) = buffer.extent();
@@ -185,11 +200,10 @@ fn look(
         _ => (Id::BufferChanged, "were changed"),
     };
     let what = format!(
-        "{length} bytes at {first:#x}, which request {} of queue pair {number:#x} sends, {how} before its \
-         completion was polled",
-        request.wr_id
+        "{length} bytes at {first:#x}, which request {wr_id} of queue pair {number:#x} sends, {how} before its \
+         completion was polled"
     );
-    let Some(object) = ledger.objects.get_mut(&address) else { return };
+    let Some(object) = ledger.objects.get_mut(address) else { return };
     if !is_sure {
         if !is_noted() {
             return;
@@ -200,5 +214,5 @@ fn look(
     } else {
         return;
     }
-    found.posted(request.place);
+    found.posted(*place);
 }

@@ -8,7 +8,7 @@ use super::queue_pair::{QueuePair, Seen};
 use super::report::Findings;
 use super::report::is_noted;
 use super::rules::Id;
-use super::{forks, gids, paths, posts, thread};
+use super::{completions, forks, gids, paths, posts, thread};
 use crate::abi::driver::mr_init_mask;
 use crate::abi::verbs::*;
 use crate::event_subject::{Subject, subject};
@@ -102,7 +102,7 @@ pub fn begins(ledger: &mut Ledger, found: &mut Findings, call: &Call<'_>) {
 
 /// The call that destroys an object waits until its events are acknowledged.
 fn unacknowledged(ledger: &mut Ledger, found: &mut Findings, address: u64) {
-    let Some(object) = ledger.objects.get(&address) else { return };
+    let Some(object) = ledger.objects.get(address) else { return };
     let completions = match &object.detail {
         Detail::Cq(cq) => cq.events,
         _ => Events::default(),
@@ -122,7 +122,7 @@ fn unacknowledged(ledger: &mut Ledger, found: &mut Findings, address: u64) {
 
 /// Completions that nobody has polled.
 fn unread(ledger: &mut Ledger, found: &mut Findings, address: u64) {
-    let Some(object) = ledger.objects.get(&address) else { return };
+    let Some(object) = ledger.objects.get(address) else { return };
     if let Detail::Qp(qp) = &object.detail
         && qp.signaled > 0
     {
@@ -133,7 +133,7 @@ fn unread(ledger: &mut Ledger, found: &mut Findings, address: u64) {
 
 /// Requests that name a region whose registration ends.
 fn in_use(ledger: &mut Ledger, found: &mut Findings, address: u64) {
-    let Some(object) = ledger.objects.get(&address) else { return };
+    let Some(object) = ledger.objects.get(address) else { return };
     let Detail::Region(region) = &object.detail else { return };
     if !super::report::is_noted() || region.lkey == 0 {
         return;
@@ -249,7 +249,7 @@ pub unsafe fn ended(
             }
             "ibv_ack_async_event" => {
                 let object = call.at::<ibv_async_event>("event").map(|event| element(event));
-                if let Some(object) = object.and_then(|address| ledger.objects.get_mut(&address)) {
+                if let Some(object) = object.and_then(|address| ledger.objects.get_mut(address)) {
                     object.events.open = object.events.open.saturating_sub(1);
                 }
             }
@@ -289,7 +289,7 @@ unsafe fn element(event: &ibv_async_event) -> u64 {
 unsafe fn told(ledger: &mut Ledger, found: &mut Findings, event: &ibv_async_event) {
     // SAFETY: by the contract.
     let address = unsafe { element(event) };
-    let Some(object) = ledger.objects.get_mut(&address) else { return };
+    let Some(object) = ledger.objects.get_mut(address) else { return };
     object.events = Events { open: object.events.open + 1, taker: thread() };
     let may_overrun = matches!(&object.detail, Detail::Cq(cq) if cq.may_overrun);
     if event.event_type == IBV_EVENT_CQ_ERR as u32 && !may_overrun {
@@ -304,7 +304,7 @@ unsafe fn told(ledger: &mut Ledger, found: &mut Findings, event: &ibv_async_even
 unsafe fn of(ledger: &Ledger, call: &Call<'_>, kind: &'static str, made: u64, facts: &Facts) -> Object {
     let parent = |name: &str| match call.word(name) {
         0 => 0,
-        address => ledger.objects.get(&address).map_or(0, |object| object.context),
+        address => ledger.objects.get(address).map_or(0, |object| object.context),
     };
     let context = match call.word("context") {
         0 => [parent("pd"), parent("channel"), parent("qp")].into_iter().find(|it| *it != 0).unwrap_or(0),
@@ -358,10 +358,14 @@ unsafe fn cq(call: &Call<'_>, made: u64, object: &mut Object) {
     let flags = attr
         .filter(|attr| attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS as u32 != 0)
         .map_or(0, |attr| attr.flags);
+    let is_for_one = flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED as u32 != 0;
+    if is_for_one {
+        completions::made_for_one();
+    }
     object.detail = Detail::Cq(Cq {
         entries: made.cqe as u32,
         may_overrun: flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN as u32 != 0,
-        is_for_one: flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED as u32 != 0,
+        is_for_one,
         ..Cq::default()
     });
 }
@@ -452,7 +456,7 @@ unsafe fn registered_again(ledger: &mut Ledger, call: &Call<'_>) {
     let flags = call.word("flags") as c_int;
     let has = |bit: ibv_rereg_mr_flags| flags & bit as c_int != 0;
     let domain = ledger.domain(call.word("pd")).0;
-    let Some(mut object) = ledger.objects.remove(&call.first()) else { return };
+    let Some(mut object) = ledger.objects.remove(call.first()) else { return };
     if let Detail::Region(region) = &mut object.detail {
         region.lkey = mr.lkey;
         if has(IBV_REREG_MR_CHANGE_PD) {
@@ -544,7 +548,7 @@ unsafe fn modified(
     }
     paths::judge(ledger, found, address, mask);
     if has(IBV_QP_AV)
-        && let Some(object) = ledger.objects.get(&address)
+        && let Some(object) = ledger.objects.get(address)
     {
         paths::judge_gid(found, object, &attr.ah_attr, gids);
     }

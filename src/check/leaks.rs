@@ -6,9 +6,9 @@ use super::rules::Id;
 
 /// Those of a context that the program closes.
 pub fn left_in(ledger: &Ledger, found: &mut Findings, context: u64) {
-    let Some(device) = ledger.objects.get(&context) else { return };
+    let Some(device) = ledger.objects.get(context) else { return };
     let left =
-        ledger.objects.iter().filter(|(address, object)| **address != context && object.context == context);
+        ledger.objects.iter().filter(|(address, object)| *address != context && object.context == context);
     let count = left.count();
     if count > 0 {
         let what = || format!("the device is closed, and {count} of its objects are left");

@@ -3,7 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | [`rules`] | the table of rules |
-//! | [`objects`] | the ledger of objects: what there is, and where it was made |
+//! | [`objects`], [`table`] | the ledger of objects: what there is, and where it was made |
 //! | [`queue_pair`] | the ledger of work requests |
 //! | [`controls`] | what control verbs do to both, and rules at them |
 //! | [`posts`], [`builder`], [`completions`] | rules at posts and polls |
@@ -11,6 +11,7 @@
 //! | [`gids`] | the GIDs of a device |
 //! | [`buffers`] | checksums of the program's bytes |
 //! | [`place`], [`report`] | where something was done, and what the command reads of it |
+//! | [`sites`] | where requests are posted, and which of them have their buffers looked at |
 //!
 //! [`observe`](crate::observe) tells each call, before the verb and after it; this module knows layouts and the
 //! system, asks a provider for GIDs and whether it pins memory, and changes nothing for the program. One lock
@@ -35,8 +36,9 @@ mod posts;
 mod queue_pair;
 pub mod report;
 pub mod rules;
+mod sites;
+mod table;
 
-use core::cell::Cell;
 use core::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -51,6 +53,7 @@ use objects::Ledger;
 use place::Place;
 pub use posts::Receives;
 use report::Findings;
+use sites::{Look, Walked};
 
 use crate::abi::verbs::*;
 
@@ -75,20 +78,6 @@ fn thread() -> usize {
         static MARK: u8 = const { 0 };
     }
     MARK.with(|mark| mark as *const u8 as usize)
-}
-
-/// Whether the buffers of what this thread posts now are looked at, and where it posts: its first posts, and
-/// later one of so many, in an order that is the same in each run.
-fn sample() -> Option<Place> {
-    const FIRST: u64 = 1024;
-    const ONE_OF: u64 = 16;
-    thread_local! {
-        static POSTS: Cell<(u64, u64)> = const { Cell::new((0, 1)) };
-    }
-    let (count, state) = POSTS.get();
-    let state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-    POSTS.set((count + 1, state));
-    (count < FIRST || (state >> 33).is_multiple_of(ONE_OF)).then(|| Place::near(4))
 }
 
 /// Whether the environment asks for it: the folder of `ironverbs check`. Looked at once.
@@ -170,15 +159,36 @@ pub fn ended(verb: &'static str, arguments: &[(&'static str, u64)], made: u64, f
     });
 }
 
+/// The same of a post: `body` gets where it is, where its buffers are looked at.
+#[inline(always)]
+fn with_place(verb: &str, call: sites::Call, body: impl Fn(&mut Ledger, &mut Findings, Option<Place>)) {
+    let mut look = Look::No;
+    with(verb, |ledger, found| {
+        look = ledger.sites.look(call);
+        match look {
+            Look::No => body(ledger, found, None),
+            Look::At(place) => body(ledger, found, Some(place)),
+            Look::Where => {}
+        }
+    });
+    if let Look::Where = look {
+        let walked = Walked::of(call);
+        with(verb, |ledger, found| {
+            ledger.sites.learn(&walked);
+            body(ledger, found, Some(walked.place));
+        });
+    }
+}
+
 /// Sends are about to be posted.
 ///
 /// # Safety
 /// As for `ibv_post_send`.
+#[inline(never)]
 pub unsafe fn send_begins(qp: *mut ibv_qp, first: *const ibv_send_wr) {
-    let sample = sample();
-    with("ibv_post_send", |ledger, found| {
+    with_place("ibv_post_send", sites::Call::here(0), |ledger, found, place| {
         // SAFETY: handed on to the caller.
-        unsafe { posts::send_begins(ledger, found, qp as u64, first, sample) }
+        unsafe { posts::send_begins(ledger, found, qp as u64, first, place) }
     });
 }
 
@@ -230,12 +240,16 @@ impl Receives {
 
 /// A queue is about to be polled.
 pub fn poll_begins(cq: *mut ibv_cq) {
-    with("ibv_poll_cq", |ledger, found| completions::poll_begins(ledger, found, cq as u64));
+    if completions::are_polls_told() {
+        with("ibv_poll_cq", |ledger, found| completions::poll_begins(ledger, found, cq as u64));
+    }
 }
 
 /// A walk over completions is over.
 pub fn poll_ends(cq: *mut ibv_cq) {
-    with("ibv_end_poll", |ledger, _| completions::poll_ends(ledger, cq as u64));
+    if completions::are_polls_told() {
+        with("ibv_end_poll", |ledger, _| completions::poll_ends(ledger, cq as u64));
+    }
 }
 
 /// A queue was polled.
@@ -243,8 +257,13 @@ pub fn poll_ends(cq: *mut ibv_cq) {
 /// # Safety
 /// `first` has as many completions as `count` says.
 pub unsafe fn polled(cq: *mut ibv_cq, first: *const ibv_wc, count: c_int) {
+    if count <= 0 && !completions::are_polls_told() {
+        return;
+    }
     with("ibv_poll_cq", |ledger, found| {
-        completions::poll_ends(ledger, cq as u64);
+        if completions::are_polls_told() {
+            completions::poll_ends(ledger, cq as u64);
+        }
         for at in 0..usize::try_from(count).unwrap_or(0) {
             // SAFETY: by the contract.
             let wc = unsafe { &*first.add(at) };
@@ -276,9 +295,11 @@ pub unsafe fn built(qp: *const ibv_qp_ex, function: &str, request: bool, words: 
 }
 
 /// What was built is about to be posted.
+#[inline(never)]
 pub fn complete_begins(qp: *const ibv_qp_ex) {
-    let sample = sample();
-    with("ibv_wr_complete", |ledger, found| builder::complete_begins(ledger, found, qp as u64, sample));
+    with_place("ibv_wr_complete", sites::Call::here(1), |ledger, found, place| {
+        builder::complete_begins(ledger, found, qp as u64, place);
+    });
 }
 
 /// It was, or the provider has refused it.

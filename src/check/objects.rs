@@ -13,6 +13,8 @@ use super::place::Place;
 use super::queue_pair::QueuePair;
 use super::report::About;
 use super::rules::Id;
+use super::sites::Sites;
+use super::table::Objects;
 
 /// A hash of addresses and numbers, which nobody chooses to collide.
 #[derive(Default)]
@@ -90,6 +92,13 @@ pub struct Cq {
     pub receives: u64,
     /// Completion events.
     pub events: Events,
+}
+
+impl Cq {
+    /// Whether more completions may come than it has entries.
+    pub fn is_too_full(&self) -> bool {
+        !self.may_overrun && self.sends + self.receives > u64::from(self.entries)
+    }
 }
 
 /// What only some kinds of objects have.
@@ -194,7 +203,7 @@ const REMEMBERED: u64 = 4096;
 pub struct Ledger {
     process: u64,
     /// By address.
-    pub objects: Map<u64, Object>,
+    pub objects: Objects,
     /// Regions by context and key; 0 where several have the same.
     keys: Map<(u64, u32), u64>,
     ended: Map<(u64, u32), Ended>,
@@ -203,6 +212,8 @@ pub struct Ledger {
     numbers: Map<(u64, u32), u64>,
     /// Objects that are being destroyed.
     aside: Vec<(u64, Object)>,
+    /// Where requests are posted.
+    pub sites: Sites,
 }
 
 impl Ledger {
@@ -225,6 +236,7 @@ impl Ledger {
             }
             Detail::Qp(qp) => {
                 let _ = self.numbers.try_set((object.context, qp.number), address);
+                self.sites.reserve();
             }
             _ => {}
         }
@@ -232,7 +244,7 @@ impl Ledger {
 
     /// Takes up an object.
     pub fn add(&mut self, address: u64, object: Object) {
-        if self.objects.try_reserve(1).is_ok() {
+        if self.objects.reserve() {
             self.link(address, &object);
             self.objects.set_reserved(address, object);
         }
@@ -259,7 +271,7 @@ impl Ledger {
     /// Puts an object aside that is about to be destroyed: when it is, its address is another's at once.
     pub fn put_aside(&mut self, address: u64) {
         if self.aside.try_reserve(1).is_ok()
-            && let Some(object) = self.objects.remove(&address)
+            && let Some(object) = self.objects.remove(address)
         {
             self.unlink(address, &object);
             self.aside.push_reserved((address, object));
@@ -271,7 +283,7 @@ impl Ledger {
         let Some(at) = self.aside.iter().position(|(other, _)| *other == address) else { return };
         let (_, object) = self.aside.swap_remove(at);
         if !destroyed {
-            if !self.objects.contains_key(&address) {
+            if !self.objects.has(address) {
                 self.add(address, object);
             }
             return;
@@ -293,7 +305,7 @@ impl Ledger {
             _ => {}
         }
         if object.kind == "context" {
-            self.objects.retain(|_, other| other.context != address);
+            self.objects.retain(|other| other.context != address);
             self.keys.retain(|(context, _), _| *context != address);
             self.ended.retain(|(context, _), _| *context != address);
             self.numbers.retain(|(context, _), _| *context != address);
@@ -312,7 +324,7 @@ impl Ledger {
 
     /// A completion queue.
     pub fn cq(&mut self, address: u64) -> Option<&mut Cq> {
-        match &mut self.objects.get_mut(&address)?.detail {
+        match &mut self.objects.get_mut(address)?.detail {
             Detail::Cq(cq) => Some(cq),
             _ => None,
         }
@@ -320,7 +332,7 @@ impl Ledger {
 
     /// A queue pair.
     pub fn qp(&mut self, address: u64) -> Option<&mut QueuePair> {
-        match &mut self.objects.get_mut(&address)?.detail {
+        match &mut self.objects.get_mut(address)?.detail {
             Detail::Qp(qp) => Some(qp),
             _ => None,
         }
@@ -333,7 +345,7 @@ impl Ledger {
 
     /// The region of that key, where it is one.
     pub fn region(&self, context: u64, key: u32) -> Option<(&Object, Region)> {
-        let object = self.objects.get(self.keys.get(&(context, key))?)?;
+        let object = self.objects.get(*self.keys.get(&(context, key))?)?;
         match &object.detail {
             Detail::Region(region) => Some((object, *region)),
             _ => None,
@@ -347,7 +359,7 @@ impl Ledger {
 
     /// The domain behind a parent domain, and whether there is a thread domain.
     pub fn domain(&self, address: u64) -> (u64, bool) {
-        match self.objects.get(&address).map(|object| &object.detail) {
+        match self.objects.get(address).map(|object| &object.detail) {
             Some(Detail::Domain(base, threads)) => (*base, *threads),
             _ => (address, false),
         }

@@ -24,7 +24,7 @@ fn qp(object: &Object) -> Option<&QueuePair> {
 
 /// Compares the depths of two queue pairs of one device, each of which names the other.
 fn depth(ledger: &Ledger, found: &mut Findings, address: u64) {
-    let Some(object) = ledger.objects.get(&address) else { return };
+    let Some(object) = ledger.objects.get(address) else { return };
     let Some(own) = qp(object).filter(|own| own.service == IBV_QPT_RC as u32) else { return };
     let Some(path) = own.path else { return };
     let peer = ledger.objects.values().find(|other| {

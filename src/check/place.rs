@@ -11,7 +11,7 @@ use once_cell::race::OnceBox;
 pub const MOST: usize = 10;
 
 /// Return addresses.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     addresses: [usize; MOST],
 }
@@ -35,8 +35,17 @@ unsafe extern "C" {
         each: extern "C" fn(*mut c_void, *mut c_void) -> c_int,
         argument: *mut c_void,
     ) -> c_int;
-    fn _Unwind_GetIP(context: *mut c_void) -> usize;
+    fn _Unwind_GetIPInfo(context: *mut c_void, is_before: *mut c_int) -> usize;
+    fn _Unwind_GetCFA(context: *mut c_void) -> usize;
 }
+
+/// So many return addresses tell places of posts apart.
+pub const NEAR: usize = 4;
+
+/// Where a return address stands below what the unwinder calls the frame's address: known of x86-64 alone.
+const BELOW: usize = size_of::<usize>();
+/// Frames that are larger together are not looked into.
+const LARGEST: usize = 1 << 16;
 
 /// Addresses of this library; none where the program is linked with its archive.
 static OWN: OnceBox<Range<usize>> = OnceBox::new();
@@ -78,19 +87,36 @@ struct Walk<'a> {
     passed: &'a Range<usize>,
     to: &'a mut [usize],
     count: usize,
+    /// Where the addresses stand on the stack, as long as all do, above this address.
+    slots: [usize; MOST],
+    above: usize,
 }
 
 extern "C" fn each(context: *mut c_void, walk: *mut c_void) -> c_int {
     const GO_ON: c_int = 0;
     const END: c_int = 5;
+    let mut is_before = 0;
     // SAFETY: the argument that `walk` gave, and a context that is there during this call.
-    let (walk, address) = unsafe { (&mut *walk.cast::<Walk<'_>>(), _Unwind_GetIP(context)) };
-    if walk.count == 0 && walk.passed.contains(&address) {
+    let (walk, address, frame) = unsafe {
+        let address = _Unwind_GetIPInfo(context, &raw mut is_before);
+        (&mut *walk.cast::<Walk<'_>>(), address, _Unwind_GetCFA(context))
+    };
+    let slot = frame.wrapping_sub(BELOW);
+    let is_called_later = walk.above != usize::MAX && slot < walk.above;
+    if walk.count == 0 && (walk.passed.contains(&address) || is_called_later) {
         return GO_ON;
     }
     match walk.to.get_mut(walk.count) {
         Some(place) if address != 0 => {
             *place = address;
+            let is_near = is_before == 0 && slot > walk.above && slot - walk.above < LARGEST;
+            // SAFETY: of a frame of this thread's stack that was called, and is not a signal's.
+            if is_near && unsafe { (slot as *const usize).read_volatile() } == address {
+                walk.slots[walk.count] = slot;
+                walk.above = slot;
+            } else {
+                walk.above = usize::MAX;
+            }
             walk.count += 1;
             if walk.count < walk.to.len() { GO_ON } else { END }
         }
@@ -98,11 +124,13 @@ extern "C" fn each(context: *mut c_void, walk: *mut c_void) -> c_int {
     }
 }
 
-/// Writes return addresses of this thread, behind those that are passed over.
-fn walk(passed: &Range<usize>, to: &mut [usize]) {
-    let mut walk = Walk { passed, to, count: 0 };
+/// Writes return addresses of this thread, behind those that are passed over. Where they stand on the stack
+/// above `above`; zeros where one of them stands elsewhere, or is far away.
+fn walk(passed: &Range<usize>, to: &mut [usize], above: usize) -> [usize; MOST] {
+    let mut walk = Walk { passed, to, count: 0, slots: [0; MOST], above };
     // SAFETY: walks this thread's stack, and hands each frame to `each`.
     unsafe { _Unwind_Backtrace(each, (&raw mut walk).cast()) };
+    if walk.above == usize::MAX { [0; MOST] } else { walk.slots }
 }
 
 impl Place {
@@ -110,14 +138,23 @@ impl Place {
     /// own.
     #[inline(never)]
     pub fn here() -> Self {
-        Self::near(MOST)
+        let mut place = Self::default();
+        walk(own(), &mut place.addresses, usize::MAX);
+        place
     }
 
-    /// The same, of which the innermost `most` are enough.
-    pub fn near(most: usize) -> Self {
+    /// The same, of which the innermost [`NEAR`] are enough, and where each of these stands on the stack above
+    /// this address; 0: not known.
+    #[inline(never)]
+    pub fn near(stack: usize) -> (Self, [(usize, usize); NEAR]) {
         let mut place = Self::default();
-        walk(own(), &mut place.addresses[..most.min(MOST)]);
-        place
+        let above = if stack == 0 { usize::MAX } else { stack };
+        let found = walk(own(), &mut place.addresses[..NEAR], above);
+        let mut slots = [(0, 0); NEAR];
+        for (to, from) in slots.iter_mut().zip(found.into_iter().zip(place.addresses)) {
+            *to = from;
+        }
+        (place, slots)
     }
 
     /// The addresses.
@@ -150,7 +187,7 @@ impl Place {
 
     /// A number that tells places of calls apart.
     pub fn mark(&self) -> u64 {
-        self.addresses().take(4).fold(0, |mark, address| {
+        self.addresses().take(NEAR).fold(0, |mark, address| {
             (mark ^ address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
         })
     }

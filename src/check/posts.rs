@@ -149,29 +149,31 @@ pub(super) struct To<'a> {
 
 /// The queue pair at an address.
 pub(super) fn to(ledger: &Ledger, address: u64) -> Option<To<'_>> {
-    let object = ledger.objects.get(&address)?;
+    let object = ledger.objects.get(address)?;
     match &object.detail {
         super::objects::Detail::Qp(qp) => Some(To { context: object.context, qp, object }),
         _ => None,
     }
 }
 
-/// Judges the elements of a send request, and looks at what they send.
+/// Judges the elements of a send request. What they send, where that is asked for and can be looked at.
 pub(super) fn elements(
     ledger: &Ledger,
     found: &mut Findings,
     to: &To<'_>,
     request: &mut Request,
     sges: &[ibv_sge],
-) {
-    let Some(use_) = uses(request.opcode) else { return };
+    looks: bool,
+) -> Option<Buffer> {
+    let use_ = uses(request.opcode)?;
     let (mut parts, mut count, mut is_shared) = ([(0, 0); ELEMENTS], 0, false);
     for (at, sge) in sges.iter().enumerate() {
         let place = element(ledger, found, to.context, to.qp.domain, sge, use_);
         if let Some(key) = request.keys.get_mut(at) {
             *key = sge.lkey;
         }
-        if let Some(Reached { host: Some(host), is_shared: shared }) = place
+        if looks
+            && let Some(Reached { host: Some(host), is_shared: shared }) = place
             && let Some(part) = parts.get_mut(count)
         {
             *part = (host, u64::from(sge.length));
@@ -180,7 +182,9 @@ pub(super) fn elements(
         }
     }
     if use_ == Use::Reads && count > 0 && to.qp.follows_sends {
-        request.buffer = Buffer::of(&parts[..count], is_shared);
+        Buffer::of(&parts[..count], is_shared)
+    } else {
+        None
     }
 }
 
@@ -193,27 +197,27 @@ pub(super) fn inline(found: &mut Findings, to: &To<'_>, length: u64) {
     }
 }
 
-/// A request of a list, judged.
+/// A request of a list, judged, and what it sends, where that is asked for.
 ///
 /// # Safety
 /// A request of the program's with as many elements as it says.
-unsafe fn judged(ledger: &Ledger, found: &mut Findings, to: &To<'_>, wr: &ibv_send_wr) -> Request {
+unsafe fn judged(
+    ledger: &Ledger,
+    found: &mut Findings,
+    to: &To<'_>,
+    wr: &ibv_send_wr,
+    looks: bool,
+) -> (Request, Option<Buffer>) {
     let is_signaled = to.qp.signals_all || wr.send_flags & IBV_SEND_SIGNALED as u32 != 0;
-    let mut request = Request {
-        wr_id: wr.wr_id,
-        is_signaled,
-        serial: 0,
-        opcode: wr.opcode,
-        buffer: None,
-        place: Place::default(),
-        keys: [0; ELEMENTS],
-    };
+    let mut request =
+        Request { wr_id: wr.wr_id, is_signaled, serial: 0, opcode: wr.opcode, keys: [0; ELEMENTS] };
+    let mut buffer = None;
     // SAFETY: by the contract.
     let sges = unsafe { list(wr.sg_list, usize::try_from(wr.num_sge).unwrap_or(0)) };
     if wr.send_flags & IBV_SEND_INLINE as u32 != 0 {
         inline(found, to, sges.iter().map(|sge| u64::from(sge.length)).sum());
     } else {
-        elements(ledger, found, to, &mut request, sges);
+        buffer = elements(ledger, found, to, &mut request, sges, looks);
     }
     // SAFETY: words of unions of plain C data, of which the operation says what they are.
     unsafe {
@@ -228,12 +232,12 @@ unsafe fn judged(ledger: &Ledger, found: &mut Findings, to: &To<'_>, wr: &ibv_se
             _ => {}
         }
     }
-    request
+    (request, buffer)
 }
 
 /// A window is bound to a region.
 pub fn bind(ledger: &Ledger, found: &mut Findings, mr: u64, length: u64) {
-    if let Some(object) = ledger.objects.get(&mr)
+    if let Some(object) = ledger.objects.get(mr)
         && let super::objects::Detail::Region(region) = &object.detail
         && length > 0
     {
@@ -244,7 +248,7 @@ pub fn bind(ledger: &Ledger, found: &mut Findings, mr: u64, length: u64) {
 /// What holds of any post of sends, before the first of them.
 pub(super) fn begins(ledger: &mut Ledger, found: &mut Findings, address: u64) -> Option<()> {
     let mine = thread();
-    let about = |ledger: &Ledger| ledger.objects.get(&address).and_then(Object::about);
+    let about = |ledger: &Ledger| ledger.objects.get(address).and_then(Object::about);
     let qp = ledger.qp(address)?;
     let (within, poster) = (qp.within, core::mem::replace(&mut qp.poster, mine));
     qp.within = mine;
@@ -265,7 +269,7 @@ pub(super) fn begins(ledger: &mut Ledger, found: &mut Findings, address: u64) ->
         let what = format!("a send is posted to queue pair {number:#x} in state {}", state(ledger, address));
         found.error(Id::QpState, what, about(ledger));
     }
-    if again && ledger.objects.get_mut(&address)?.is_first(Id::ErrorIgnored) {
+    if again && ledger.objects.get_mut(address)?.is_first(Id::ErrorIgnored) {
         let what = format!("requests of queue pair {number:#x} complete in error, and others are posted");
         found.error(Id::ErrorIgnored, what, about(ledger));
     }
@@ -287,19 +291,17 @@ pub fn give_up(ledger: &mut Ledger, address: u64) {
     }
 }
 
-/// Enters a request that is about to be posted, and judges the queues it fills. With a sample, its buffer is
-/// looked at; it says where the request is posted.
+/// Enters a request that is about to be posted, and judges the queues it fills. What it sends is looked at
+/// where that is told, with the place of the post.
 pub(super) fn enter(
     ledger: &mut Ledger,
     found: &mut Findings,
     address: u64,
     mut request: Request,
-    sample: Option<Place>,
+    looked: Option<(Buffer, Place)>,
 ) {
     let Some(qp) = ledger.qp(address) else { return };
     request.serial = qp.posted;
-    request.buffer = sample.and(request.buffer).and_then(|buffer| buffer.now(qp.received));
-    request.place = sample.unwrap_or_default();
     qp.posted += 1;
     if !is_complete() {
         return give_up(ledger, address);
@@ -307,10 +309,11 @@ pub(super) fn enter(
     if !qp.follows_sends {
         return;
     }
+    let looked = looked.and_then(|(buffer, place)| Some((buffer.now(qp.received)?, place)));
     let (before, most, number) = (qp.sends.len(), qp.max_send as usize, qp.number);
     let none_signaled = qp.signaled == 0;
     let send_cq = qp.send_cq;
-    if !qp.push(request) {
+    if !qp.push(request, looked) {
         return;
     }
     if none_signaled && most > 0 && before >= most {
@@ -318,31 +321,31 @@ pub(super) fn enter(
         tell(ledger, found, address, Id::SendQueueUnsignaled, what);
     } else if none_signaled && !request.is_signaled && before + 1 == most {
         let what = || format!("all {most} places of queue pair {number:#x} are taken by unsignaled sends");
-        let about = ledger.objects.get(&address).and_then(Object::about);
+        let about = ledger.objects.get(address).and_then(Object::about);
         found.note(Id::SendQueueUnsignaled, what, about);
     }
     if request.is_signaled {
         let Some(cq) = ledger.cq(send_cq) else { return };
         cq.sends += 1;
-        overrun(ledger, found, send_cq);
+        if cq.is_too_full() {
+            overrun(ledger, found, send_cq);
+        }
     }
 }
 
 fn tell(ledger: &mut Ledger, found: &mut Findings, address: u64, id: Id, what: String) {
-    if let Some(object) = ledger.objects.get_mut(&address)
+    if let Some(object) = ledger.objects.get_mut(address)
         && object.is_first(id)
     {
         found.error(id, what, object.about());
     }
 }
 
-/// Whether a completion queue may come to have more completions than entries.
+/// A completion queue may come to have more completions than entries.
+#[cold]
 fn overrun(ledger: &mut Ledger, found: &mut Findings, address: u64) {
     let Some(cq) = ledger.cq(address) else { return };
     let (sends, receives, entries) = (cq.sends, cq.receives, u64::from(cq.entries));
-    if cq.may_overrun || sends + receives <= entries {
-        return;
-    }
     if sends > entries {
         let what =
             format!("{sends} signaled sends are outstanding on a completion queue of {entries} entries");
@@ -353,11 +356,11 @@ fn overrun(ledger: &mut Ledger, found: &mut Findings, address: u64) {
             "{sends} signaled sends and {receives} receives are outstanding on {entries} entries of a queue"
         )
     };
-    let about = ledger.objects.get(&address).and_then(Object::about);
+    let about = ledger.objects.get(address).and_then(Object::about);
     found.note(Id::CqOverrun, what, about);
 }
 
-/// Before a list of sends is posted.
+/// Before a list of sends is posted. `place` says where, where their buffers are looked at.
 ///
 /// # Safety
 /// `first` is null or a list of requests.
@@ -366,7 +369,7 @@ pub unsafe fn send_begins(
     found: &mut Findings,
     qp: u64,
     first: *const ibv_send_wr,
-    sample: Option<Place>,
+    place: Option<Place>,
 ) {
     if begins(ledger, found, qp).is_none() {
         return;
@@ -377,8 +380,8 @@ pub unsafe fn send_begins(
         let Some(wr) = (unsafe { at.as_ref() }) else { return };
         let Some(to) = to(ledger, qp) else { return };
         // SAFETY: by the contract.
-        let request = unsafe { judged(ledger, found, &to, wr) };
-        enter(ledger, found, qp, request, sample);
+        let (request, buffer) = unsafe { judged(ledger, found, &to, wr, place.is_some()) };
+        enter(ledger, found, qp, request, buffer.zip(place));
         at = wr.next;
     }
     give_up(ledger, qp);
@@ -430,8 +433,6 @@ pub fn bound(ledger: &mut Ledger, found: &mut Findings, qp: u64, wr_id: u64, fla
         is_signaled: to.qp.signals_all || flags & IBV_SEND_SIGNALED as u32 != 0,
         serial: 0,
         opcode: IBV_WR_BIND_MW as u32,
-        buffer: None,
-        place: Place::default(),
         keys: [0; ELEMENTS],
     };
     enter(ledger, found, qp, request, None);
@@ -447,7 +448,7 @@ pub unsafe fn receive_begins(
     to: Receives,
     first: *const ibv_recv_wr,
 ) {
-    let (address, Some(object)) = (to.address(), ledger.objects.get(&to.address())) else { return };
+    let (address, Some(object)) = (to.address(), ledger.objects.get(to.address())) else { return };
     let context = object.context;
     let domain = match &object.detail {
         super::objects::Detail::Qp(qp) => {
@@ -476,7 +477,9 @@ pub unsafe fn receive_begins(
             let recv_cq = qp.recv_cq;
             if let Some(cq) = ledger.cq(recv_cq) {
                 cq.receives += 1;
-                overrun(ledger, found, recv_cq);
+                if cq.is_too_full() {
+                    overrun(ledger, found, recv_cq);
+                }
             }
         }
         at = wr.next;

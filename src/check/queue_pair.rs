@@ -24,6 +24,17 @@ pub struct Buffer {
     pub received: u64,
 }
 
+/// A send request whose bytes are looked at.
+#[derive(Clone, Copy)]
+pub struct Looked {
+    /// Which one.
+    serial: u64,
+    /// What it sends.
+    pub buffer: Buffer,
+    /// Where it was posted.
+    pub place: Place,
+}
+
 /// A send request.
 #[derive(Clone, Copy)]
 pub struct Request {
@@ -35,10 +46,6 @@ pub struct Request {
     pub serial: u64,
     /// The operation (`IBV_WR_*`); `u32::MAX`: not set yet.
     pub opcode: u32,
-    /// What it sends, where that is looked at.
-    pub buffer: Option<Buffer>,
-    /// Where it was posted, where its buffer is looked at.
-    pub place: Place,
     /// Keys of its elements.
     pub keys: [u32; ELEMENTS],
 }
@@ -121,6 +128,8 @@ pub struct QueuePair {
     pub state: Option<u32>,
     /// Outstanding sends, oldest first.
     pub sends: VecDeque<Request>,
+    /// Those of them whose bytes are looked at, oldest first.
+    looked: VecDeque<Looked>,
     /// Those of them that are signaled.
     pub signaled: u64,
     /// Whether `sends` can be trusted, and `receives`.
@@ -140,7 +149,7 @@ pub struct QueuePair {
     /// Errors that the program has polled.
     pub seen: Seen,
     /// Requests between `ibv_wr_start` and `ibv_wr_complete`.
-    pub building: Vec<Request>,
+    pub building: Vec<(Request, Option<Buffer>)>,
     /// How many of them are being posted.
     pub completing: usize,
     /// The peer, once it is set.
@@ -168,6 +177,7 @@ impl QueuePair {
             max_inline: cap.max_inline_data,
             state: Some(IBV_QPS_RESET as u32),
             sends: VecDeque::new(),
+            looked: VecDeque::new(),
             signaled: 0,
             follows_sends: true,
             follows_receives: true,
@@ -191,6 +201,7 @@ impl QueuePair {
         const MOST: usize = 1024;
         let most = (self.max_send as usize).min(MOST);
         let _ = self.sends.try_reserve(most.saturating_sub(self.sends.len()));
+        let _ = self.looked.try_reserve(most.saturating_sub(self.looked.len()));
         if self.srq == 0 {
             let most = (self.max_receive as usize).min(MOST);
             let _ = self.receives.try_reserve(most.saturating_sub(self.receives.len()));
@@ -212,11 +223,15 @@ impl QueuePair {
         self.service == IBV_QPT_UD as u32 || self.service == IBV_QPT_RAW_PACKET as u32
     }
 
-    /// Adds an outstanding send; whether there was memory for it.
-    pub fn push(&mut self, request: Request) -> bool {
+    /// Adds an outstanding send, and what it sends where that is looked at; whether there was memory for it.
+    pub fn push(&mut self, request: Request, looked: Option<(Buffer, Place)>) -> bool {
         let pushed = self.follows_sends && self.sends.try_push(request).is_ok();
         if pushed {
             self.signaled += u64::from(request.is_signaled);
+            if let Some((buffer, place)) = looked {
+                // Without memory for it, it is not looked at.
+                let _ = self.looked.try_push(Looked { serial: request.serial, buffer, place });
+            }
         } else {
             self.give_up_sends();
         }
@@ -229,6 +244,9 @@ impl QueuePair {
         for _ in 0..count {
             let Some(request) = self.sends.pop_back() else { break };
             signaled += u64::from(request.is_signaled);
+            if self.looked.back().is_some_and(|looked| looked.serial == request.serial) {
+                self.looked.pop_back();
+            }
         }
         self.signaled = self.signaled.saturating_sub(signaled);
         signaled
@@ -243,7 +261,17 @@ impl QueuePair {
     /// Nothing is outstanding any more; how many signaled sends were.
     pub fn clear_sends(&mut self) -> u64 {
         self.sends.clear();
+        self.looked.clear();
         core::mem::take(&mut self.signaled)
+    }
+
+    /// Takes the oldest send, and what it sends where that is looked at.
+    pub fn take_oldest(&mut self) -> Option<(Request, Option<Looked>)> {
+        let request = self.sends.pop_front()?;
+        self.signaled = self.signaled.saturating_sub(request.is_signaled.into());
+        let is_looked_at = self.looked.front().is_some_and(|looked| looked.serial == request.serial);
+        let looked = if is_looked_at { self.looked.pop_front() } else { None };
+        Some((request, looked))
     }
 
     /// How many of the oldest sends a completion ends; None where it fits none.
@@ -265,17 +293,10 @@ mod tests {
         let (qp, cap): (ibv_qp, ibv_qp_cap) = unsafe { core::mem::zeroed() };
         let mut queue_pair = QueuePair::new(&qp, &cap, false);
         for (serial, (wr_id, is_signaled)) in requests.iter().enumerate() {
-            let (serial, opcode) = (serial as u64, IBV_WR_SEND as u32);
-            let (buffer, keys, place) = (None, [0; ELEMENTS], Place::default());
-            queue_pair.push(Request {
-                wr_id: *wr_id,
-                is_signaled: *is_signaled,
-                serial,
-                opcode,
-                buffer,
-                place,
-                keys,
-            });
+            let (serial, opcode, keys) = (serial as u64, IBV_WR_SEND as u32, [0; ELEMENTS]);
+            let looked = Buffer::of(&[(0x1000, 8 + serial)], false).map(|buffer| (buffer, Place::default()));
+            let request = Request { wr_id: *wr_id, is_signaled: *is_signaled, serial, opcode, keys };
+            queue_pair.push(request, looked.filter(|_| serial % 2 == 0));
         }
         queue_pair
     }
@@ -297,5 +318,16 @@ mod tests {
         let mut qp = queue_pair(&[(1, true), (2, false), (3, true)]);
         assert_eq!(qp.take_back(2), 1);
         assert_eq!((qp.sends.len(), qp.signaled), (1, 1));
+        assert_eq!(qp.looked.len(), 1);
+    }
+
+    #[test]
+    fn what_is_looked_at_is_of_its_request() {
+        let mut qp = queue_pair(&[(1, true), (2, false), (3, true), (4, true)]);
+        let taken: Vec<_> = core::iter::from_fn(|| qp.take_oldest())
+            .map(|(request, looked)| (request.wr_id, looked.map(|looked| looked.buffer.extent().1)))
+            .collect();
+        assert_eq!(taken, [(1, Some(8)), (2, None), (3, Some(10)), (4, None)]);
+        assert_eq!(qp.signaled, 0);
     }
 }

@@ -153,10 +153,10 @@ rules! {
         send it inline."
     how "A checksum of the bytes at the post is compared when the completion is polled. Requests of 4 KiB and \
         less count whole; of longer ones the first and the last KiB, and 64 bytes at each of 32 places \
-        between them. The first 1024 posts of each thread are judged, then one of 16, at random but alike in \
-        each run. A note where the program may know that the data has arrived, or where others may write: \
-        unsignaled requests, datagrams, regions that peers may write, and queue pairs that have received \
-        since the post."
+        between them. The first 64 posts at each place of the program are judged, then one of 16, at random \
+        but alike in each run. A note where the program may know that the data has arrived, or where others \
+        may write: unsignaled requests, datagrams, regions that peers may write, and queue pairs that have \
+        received since the post."
     by "InfiniBand specification 10.7.3; ibv_post_send(3)";
 
     BufferUnmapped "buffer-unmapped" Error

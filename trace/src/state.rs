@@ -33,7 +33,11 @@ pub fn may_be_seen(observer: &Observer) -> bool {
 /// Whether a call is to be recorded.
 #[inline]
 pub fn is_on(observer: &Observer) -> bool {
-    STATE.load(Ordering::Relaxed) != OFF && is_on_now(observer)
+    match STATE.load(Ordering::Acquire) {
+        OFF => false,
+        ON => true,
+        _ => is_on_now(observer),
+    }
 }
 
 #[cold]

@@ -352,8 +352,10 @@ impl Device {
                 self.manager.message(link, &message[..length], &mut self.net);
             }
             (Role::Linked(link), Received::End) => {
-                self.net.leave(number);
                 self.manager.ended(link, &mut self.net);
+                // What this side still says is written to the capture.
+                self.act(file);
+                self.net.leave(number);
             }
             (_, Received::End) | (Role::Listens(_), _) => self.net.leave(number),
         }

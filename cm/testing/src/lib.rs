@@ -80,6 +80,8 @@ pub struct End {
     pub inbox: VecDeque<Arrival>,
     pub peer: Option<usize>,
     pub open: bool,
+    /// What was sent, also after the other end was closed.
+    pub said: Vec<Message>,
 }
 
 pub struct Port {
@@ -306,6 +308,7 @@ impl Net {
                 }
                 Action::Send { link, message } => {
                     let end = self.shared.end_of(pid, link).expect("sends on open links alone");
+                    self.shared.ends[end].said.push(message.clone());
                     if let Some(peer) = self.shared.ends[end].peer.filter(|&p| self.shared.ends[p].open) {
                         if self.shared.repeats && self.shared.random.one_in(3) {
                             self.shared.ends[peer].inbox.push_back(Arrival::Message(message.clone()));
@@ -352,12 +355,28 @@ impl Net {
     fn connect(&mut self, pid: usize, link: Link, file: File, to: &Destination, message: Message) {
         let shared = &mut self.shared;
         let own = shared.ends.len();
-        shared.ends.push(End { pid, link: Some(link), file, inbox: VecDeque::new(), peer: None, open: true });
+        shared.ends.push(End {
+            pid,
+            link: Some(link),
+            file,
+            inbox: VecDeque::new(),
+            peer: None,
+            open: true,
+            said: Vec::new(),
+        });
         match shared.listener(pid, to) {
             Ok(port) => {
                 let (pid, file) = (shared.ports[port].pid, shared.ports[port].listens.unwrap());
                 let inbox = VecDeque::from([Arrival::Message(message)]);
-                shared.ends.push(End { pid, link: None, file, inbox, peer: Some(own), open: true });
+                shared.ends.push(End {
+                    pid,
+                    link: None,
+                    file,
+                    inbox,
+                    peer: Some(own),
+                    open: true,
+                    said: Vec::new(),
+                });
                 shared.ends[own].peer = Some(own + 1);
                 shared.ports[port].queue.push_back(own + 1);
             }
@@ -416,7 +435,7 @@ impl Net {
         let mut view = View { shared: &mut self.shared, pid };
         let link = self.managers[pid].as_mut().unwrap().accepted(listener, message, &mut view);
         let (link, file, inbox) = (Some(link), File(0), VecDeque::new());
-        self.shared.ends.push(End { pid, link, file, inbox, peer: None, open: true });
+        self.shared.ends.push(End { pid, link, file, inbox, peer: None, open: true, said: Vec::new() });
         self.act(pid);
     }
 

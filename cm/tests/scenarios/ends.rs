@@ -208,3 +208,30 @@ fn whoever_goes_says_so() {
     server.destroy(net).unwrap();
     assert!(matches!(last_word(net, 1), wire::Body::Drep(_)));
 }
+
+/// A DREQ is answered also where its sender is gone before the program agrees: once, whatever the program does.
+#[test]
+fn who_has_gone_is_answered() {
+    let answers = |net: &Net| {
+        let end = net.shared.ends.iter().find(|end| end.pid == 0 && end.link.is_some()).expect("a link");
+        let drep = |said: &&wire::Body| matches!(said, wire::Body::Drep(_));
+        end.said.iter().map(|message| wire::decode(&message[..]).unwrap().body).filter(|b| drep(&b)).count()
+    };
+    for way in 0..4 {
+        let net = &mut Net::new(2, 1);
+        let (client, server) = connected(net);
+        client.disconnect(net).unwrap();
+        server.expect(net, EventKind::Disconnected, 0);
+        if way % 2 == 0 {
+            net.kill(1);
+        } else {
+            client.destroy(net).unwrap();
+        }
+        server.nothing(net);
+        if way > 1 {
+            server.disconnect(net).unwrap();
+        }
+        server.destroy(net).unwrap();
+        assert_eq!(answers(net), 1, "way {way}");
+    }
+}

@@ -24,11 +24,11 @@ use ironverbs_os::environment::trusted;
 use ironverbs_os::growth::{TryFill, try_box, try_room};
 use once_cell::race::OnceBox;
 
-use crate::wire::datagram::{HEADER_BYTES, IPV4_AT, Seen, header};
+use crate::wire::datagram::{HEADER_BYTES, IPV4_AT, Seen, header_before};
 use crate::wire::flow::{Addresses, Flow, ROCE_PORT};
 use crate::wire::icrc::{ICRC_BYTES, Icrc};
 use crate::wire::management::{GENERAL_SERVICES, MAD_BYTES, management_head};
-use crate::wire::packet::{Head, MAX_HEAD, Packet};
+use crate::wire::packet::{BTH_BYTES, Head, MAX_HEAD, Packet, pad_of};
 use crate::wire::psn::Psn;
 
 use file::File;
@@ -99,7 +99,7 @@ pub fn management(source: [u8; 16], destination: [u8; 16], mad: &[u8; MAD_BYTES]
     if let Some(capture) = active() {
         let head = management_head(Psn::new(PSN.fetch_add(1, Ordering::Relaxed)));
         let flow = flow(source, destination, GENERAL_SERVICES);
-        capture.batch().make(&flow, &head, MAD_BYTES, |room| room.copy_from_slice(mad));
+        capture.batch().make_common(&flow, &head, MAD_BYTES, |room| room.copy_from_slice(mad));
     }
 }
 
@@ -121,7 +121,9 @@ impl Capture {
 impl Batch<'_> {
     /// Adds a packet: what follows the UDP header, with its ICRC, which is right with this identification.
     pub(crate) fn add(&mut self, flow: &Flow, identification: u16, packet: &[u8]) {
-        if let Some((packet, icrc)) = packet.split_last_chunk() {
+        if let Some((packet, icrc)) = packet.split_last_chunk()
+            && Packet::parse(packet).is_some()
+        {
             self.add_sealed(flow, identification, packet, icrc);
         }
     }
@@ -134,9 +136,8 @@ impl Batch<'_> {
         packet: &[u8],
         icrc: &[u8; ICRC_BYTES],
     ) {
-        let Some(inner) = Packet::parse(packet) else { return };
         let seen = Seen { identification, traffic_class: 0, hop_limit: HOPS, label: 0 };
-        let ip = header(flow, &seen, &inner);
+        let ip = header_before(flow, &seen, packet.len());
         let ip = match flow.addresses {
             Addresses::V4 { .. } => &ip[IPV4_AT..HEADER_BYTES],
             Addresses::V6 { .. } => &ip[..],
@@ -160,17 +161,30 @@ impl Batch<'_> {
     }
 
     /// Adds a packet that was never one: its headers, and payload that `fill` writes.
-    pub(crate) fn make(&mut self, flow: &Flow, head: &Head, length: usize, fill: impl FnOnce(&mut [u8])) {
-        let pad = usize::from(head.bth.pad);
-        let Ok(mut packet) = try_room::<u8>(MAX_HEAD + length + pad) else { return };
+    pub(crate) fn make(&mut self, flow: &Flow, head: &[u8], length: usize, fill: impl FnOnce(&mut [u8])) {
+        let end = head.len() + length;
+        let Ok(mut packet) = try_room::<u8>(end + 3) else { return };
+        packet.fill_reserved(end + usize::from(pad_of(length)), || 0);
+        packet[..head.len()].copy_from_slice(head);
+        fill(&mut packet[head.len()..end]);
+        let (bth, behind) = packet.split_at(BTH_BYTES);
+        let mut icrc = Icrc::new(flow, 0, bth, packet.len());
+        icrc.update(behind);
+        let icrc = icrc.finish();
+        self.add_sealed(flow, 0, &packet, &icrc);
+    }
+
+    /// The same of headers that packets of other hosts have, too.
+    pub(crate) fn make_common(
+        &mut self,
+        flow: &Flow,
+        head: &Head,
+        length: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) {
         let mut headers = [0; MAX_HEAD];
         let bytes = head.write(&mut headers);
-        packet.fill_reserved(bytes + length + pad, || 0);
-        packet[..bytes].copy_from_slice(&headers[..bytes]);
-        fill(&mut packet[bytes..bytes + length]);
-        let mut icrc = Icrc::new(flow, 0, &headers[..bytes], packet.len());
-        icrc.update(&packet[bytes..]);
-        self.add_sealed(flow, 0, &packet, &icrc.finish());
+        self.make(flow, &headers[..bytes], length, fill);
     }
 }
 

@@ -6,6 +6,8 @@
 
 mod behind;
 
+use std::ops::Range;
+
 use crate::capture::{self, Batch, Capture};
 use crate::carrier::Carrier;
 use crate::carrier::initiator::Initiator;
@@ -19,9 +21,8 @@ use crate::rules::requester::Outcome;
 use crate::rules::verbs::{Opcode, QpType, SendFlags, Status};
 use crate::wire::connection::Mtu;
 use crate::wire::datagram::{Datagram, IPV4_AT};
-use crate::wire::exchange::{Answer, Exchange};
+use crate::wire::exchange::{Answer, Exchange, Kind, MAX_SHOWN_HEAD, Service, ShownHead};
 use crate::wire::flow::Flow;
-use crate::wire::opcode::Transport;
 use crate::wire::packet::{AtomicEth, Reth};
 use crate::wire::psn::Psn;
 use crate::wire::requester::message::operation;
@@ -176,7 +177,7 @@ impl Alone {
             Outcome::Refused(why) => Some(Answer::Refused { msn: self.answered, why }),
             Outcome::NoAnswer | Outcome::Held | Outcome::Local(_) => None,
         };
-        let is_over = matches!(answer, Some(Answer::Done { .. })) || out.from.qp_type != QpType::Rc;
+        let is_over = matches!(answer, Some(Answer::Done { .. })) || !out.from.qp_type.is_reliable();
         self.answer(capture, &message, out, answer, is_early && (answer.is_some() && is_over));
         if is_over {
             self.next = self.next.plus(message.numbers());
@@ -222,7 +223,7 @@ enum Message {
 }
 
 impl Message {
-    /// `None` of what leaves no process, and of what RoCE v2 has no packets for that all know.
+    /// `None` of what leaves no process.
     fn of(out: &Outgoing<'_, '_>, attributes: &Attributes, psn: Psn) -> Option<Self> {
         let (wr, from) = (out.wr, out.from);
         let length = u32::try_from(out.request.length).ok()?;
@@ -239,13 +240,23 @@ impl Message {
             };
             return Some(Self::Datagram { datagram, there: capture::flow(source, destination, from.qp_num) });
         }
-        let transport = match from.qp_type {
-            QpType::Rc => Transport::Rc,
-            QpType::Uc => Transport::Uc,
-            _ => return None,
+        let service = match from.qp_type {
+            QpType::Rc => Service::Rc,
+            QpType::Uc => Service::Uc,
+            QpType::XrcSend => Service::Xrc { srq: wr.srq_num },
+            QpType::Ud | QpType::XrcRecv => return None,
         };
-        let (operation, extra) = operation(wr.opcode)?;
+        let kind = match wr.opcode {
+            Opcode::Flush => Kind::Flush,
+            Opcode::AtomicWrite => Kind::AtomicWrite,
+            opcode => operation(opcode).map(|(operation, extra)| Kind::Common(operation, extra))?,
+        };
         let (reth, atomic) = match wr.operands {
+            Operands::Remote { addr, rkey, length } if kind == Kind::Flush => {
+                // What is longer is refused.
+                let length = u32::try_from(length).unwrap_or(u32::MAX);
+                (Reth { va: addr, rkey, length }, AtomicEth::default())
+            }
             Operands::Remote { addr, rkey, .. } => (Reth { va: addr, rkey, length }, AtomicEth::default()),
             Operands::Atomic { addr, rkey, compare_add, swap } => {
                 let (swap_or_add, compare) = match wr.opcode {
@@ -259,13 +270,12 @@ impl Message {
         let shift = attributes.path_mtu.checked_add(7);
         let mtu = shift.and_then(|shift| 1u32.checked_shl(shift)).and_then(Mtu::from_bytes);
         let exchange = Exchange {
-            transport,
+            service,
             mtu: mtu.unwrap_or(Mtu::MOST),
             from: from.qp_num,
             to: from.dest_qp_num,
             psn,
-            operation,
-            extra,
+            kind,
             imm_or_key: wr.imm_or_key,
             solicited: wr.flags.has(SendFlags::SOLICITED),
             length,
@@ -290,10 +300,10 @@ impl Message {
     fn requests(&self, batch: &mut Batch<'_>, out: &Outgoing<'_, '_>) {
         match self {
             Self::Connected { exchange, there, .. } => exchange.requests(|head, range| {
-                batch.make(there, head, range.len(), |room| fill(out.endpoint, out.wr, range.start, room));
+                shown(batch, there, head, out, range);
             }),
             Self::Datagram { datagram, there } => {
-                batch.make(there, &datagram.head(), datagram.length, |room| {
+                batch.make_common(there, &datagram.head(), datagram.length, |room| {
                     fill(out.endpoint, out.wr, 0, room)
                 });
             }
@@ -303,9 +313,7 @@ impl Message {
     /// Those that answer.
     fn answers(&self, batch: &mut Batch<'_>, out: &Outgoing<'_, '_>, answer: Answer) {
         if let Self::Connected { exchange, back, .. } = self {
-            exchange.answers(answer, |head, range| {
-                batch.make(back, head, range.len(), |room| fill(out.endpoint, out.wr, range.start, room));
-            });
+            exchange.answers(answer, |head, range| shown(batch, back, head, out, range));
         }
     }
 
@@ -317,6 +325,13 @@ impl Message {
         }
         u64::from_ne_bytes(word)
     }
+}
+
+/// Adds a packet with these bytes of the message.
+fn shown(batch: &mut Batch<'_>, flow: &Flow, head: &ShownHead, out: &Outgoing<'_, '_>, range: Range<usize>) {
+    let mut headers = [0; MAX_SHOWN_HEAD];
+    let bytes = head.write(&mut headers);
+    batch.make(flow, &headers[..bytes], range.len(), |room| fill(out.endpoint, out.wr, range.start, room));
 }
 
 /// Bytes of a message, as they stand in the program's memory; zeros where that is not there.

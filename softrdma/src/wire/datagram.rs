@@ -80,8 +80,14 @@ pub struct Seen {
 /// header has the form of a GRH, an IPv4 header stands in the last 20 bytes.
 #[must_use]
 pub fn header(flow: &Flow, seen: &Seen, packet: &Packet<'_>) -> [u8; HEADER_BYTES] {
-    let mut header = [0; HEADER_BYTES];
     let bytes = packet.head().bytes() + packet.payload.len() + usize::from(packet.bth.pad);
+    header_before(flow, seen, bytes)
+}
+
+/// The same before so many bytes: a packet without its ICRC.
+#[must_use]
+pub fn header_before(flow: &Flow, seen: &Seen, bytes: usize) -> [u8; HEADER_BYTES] {
+    let mut header = [0; HEADER_BYTES];
     let udp_bytes = UDP_BYTES + bytes + ICRC_BYTES;
     match flow.addresses {
         Addresses::V4 { .. } => {
