@@ -62,30 +62,28 @@ fn an_unreliable_queue_goes_on_after_an_error() {
     });
 }
 
+/// A queue pair that drains (SQD), with one request that its peer has and has not answered: the number of its
+/// packet.
+fn draining(host: &Host, peer: &RawPeer) -> (Node, End, u32) {
+    let node = host.node();
+    let end = node.end(QpType::Rc);
+    bring_up(&end.qp, &host.attributes(0x4001), QpState::Rts);
+    end.send(1, 0, 8);
+    let (head, _) = peer.next();
+    let drains = Attributes { state: QpState::Sqd, en_sqd_async_notify: true, ..Default::default() };
+    end.qp.modify(Attr::STATE.union(Attr::EN_SQD_ASYNC_NOTIFY), &drains).unwrap();
+    assert!(!node.has_event() && end.qp.query().sq_draining);
+    (node, end, head.bth.psn.number())
+}
+
 #[test]
 fn drained_is_told_when_all_that_began_is_answered() {
     with_hosts(|hosts| {
         let peer = RawPeer::new(hosts, 1);
-        let node = hosts[0].node();
-        let end = node.end(QpType::Rc);
-        bring_up(&end.qp, &hosts[0].attributes(0x4001), QpState::Rts);
-        end.send(1, 0, 8);
-        let (head, _) = peer.next();
-        let drains = softrdma::device::Attributes {
-            state: QpState::Sqd,
-            en_sqd_async_notify: true,
-            ..Default::default()
-        };
-        end.qp
-            .modify(
-                softrdma::rules::verbs::Attr::STATE.union(softrdma::rules::verbs::Attr::EN_SQD_ASYNC_NOTIFY),
-                &drains,
-            )
-            .unwrap();
-        assert!(!node.has_event() && end.qp.query().sq_draining);
+        let (node, end, psn) = draining(&hosts[0], &peer);
         // Posted meanwhile: it does not begin.
         end.send(2, 0, 8);
-        peer.answer(end.qp.qp_num(), head.bth.psn.number(), ACKNOWLEDGED);
+        peer.answer(end.qp.qp_num(), psn, ACKNOWLEDGED);
         end.done(1);
         assert_eq!(node.event(), Event::SqDrained);
         assert!(!end.qp.query().sq_draining);
@@ -105,15 +103,8 @@ fn drained_is_told_when_all_that_began_is_answered() {
 fn drained_is_told_when_the_last_request_is_answered() {
     with_hosts(|hosts| {
         let peer = RawPeer::new(hosts, 1);
-        let node = hosts[0].node();
-        let end = node.end(QpType::Rc);
-        bring_up(&end.qp, &hosts[0].attributes(0x4001), QpState::Rts);
-        end.send(1, 0, 8);
-        let (head, _) = peer.next();
-        let drains = Attributes { state: QpState::Sqd, en_sqd_async_notify: true, ..Default::default() };
-        end.qp.modify(Attr::STATE.union(Attr::EN_SQD_ASYNC_NOTIFY), &drains).unwrap();
-        assert!(!node.has_event() && end.qp.query().sq_draining);
-        peer.answer(end.qp.qp_num(), head.bth.psn.number(), ACKNOWLEDGED);
+        let (node, end, psn) = draining(&hosts[0], &peer);
+        peer.answer(end.qp.qp_num(), psn, ACKNOWLEDGED);
         assert_eq!(node.event(), Event::SqDrained);
         end.done(1);
     });
