@@ -467,7 +467,8 @@ impl QueuePair {
         work
     }
 
-    /// Whether it is to be looked at, at this time, or every `now_and_then`; when otherwise.
+    /// Whether it is to be looked at, at this time, or as who looks at it `now_and_then` does; and when, as
+    /// [`due`] has it.
     pub(super) fn is_due(&self, now: u64, now_and_then: bool) -> (bool, u64) {
         let due_at = self.due_at.load(Ordering::Relaxed);
         let waits = due_at != due::NEVER;
