@@ -8,6 +8,12 @@ use crate::sys::uncancelled;
 
 /// Nanoseconds for which an answer holds: to ask again costs some microseconds.
 const HOLDS: u64 = 1_000_000;
+/// And after which it no longer counts with the next.
+const COUNTS: u64 = 100_000_000;
+/// So many answers that follow each other are an answer for a while.
+const WHILE: u64 = 5;
+/// More threads than processors that may run for moments: one of this process, and one of its peer's.
+const MOMENTARY: u64 = 2;
 /// How long a thread gives its processor away. To this the kernel adds the thread's timer slack, by default
 /// 50 µs.
 static PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 20_000 };
@@ -16,22 +22,41 @@ static PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 20_000 };
 /// container that has fewer processors than the machine is not seen. `now` is the time of `CLOCK_MONOTONIC` in
 /// nanoseconds. False where the kernel does not tell.
 pub fn are_short(now: u64) -> bool {
-    static ANSWER: Answer = Answer(AtomicU64::new(0));
-    ANSWER.at(now, || running().is_some_and(|running| running > count()))
+    are_short_again(now) > 0
 }
 
-/// When it was asked last, in even nanoseconds, and in the lowest bit the answer.
-struct Answer(AtomicU64);
+/// The same, and they have been for some milliseconds, or by more than two threads: one that runs for some
+/// microseconds now and then waits for a processor no longer than that, and takes none from anybody.
+pub fn have_been_short(now: u64) -> bool {
+    are_short_again(now) == WHILE
+}
 
-impl Answer {
-    fn at(&self, now: u64, ask: impl FnOnce() -> bool) -> bool {
+fn are_short_again(now: u64) -> u64 {
+    static ANSWERS: Answers = Answers(AtomicU64::new(0));
+    ANSWERS.at(now, || running().map_or(0, |running| running.saturating_sub(count())))
+}
+
+/// When it was asked last, in nanoseconds but the lowest bits, and in these how many answers said so one after
+/// the other.
+struct Answers(AtomicU64);
+
+impl Answers {
+    const BITS: u64 = 7;
+
+    /// How many answers until now say so, at most [`WHILE`]. An answer is by how many threads.
+    fn at(&self, now: u64, ask: impl FnOnce() -> u64) -> u64 {
         let known = self.0.load(Ordering::Relaxed);
-        if now.saturating_sub(known) < HOLDS {
-            return known & 1 != 0;
+        let (age, mut answers) = (now.saturating_sub(known & !Self::BITS), known & Self::BITS);
+        if age >= HOLDS {
+            let before = if age < COUNTS { answers } else { 0 };
+            answers = match ask() {
+                0 => 0,
+                1..=MOMENTARY => WHILE.min(before + 1),
+                _ => WHILE,
+            };
+            self.0.store(now & !Self::BITS | answers, Ordering::Relaxed);
         }
-        let answer = ask();
-        self.0.store(now & !1 | u64::from(answer), Ordering::Relaxed);
-        answer
+        answers
     }
 }
 
@@ -78,14 +103,21 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_holds_for_a_while() {
-        let (answer, asked) = (Answer(AtomicU64::new(0)), Cell::new(0));
-        let at = |now, short| answer.at(now, || (asked.set(asked.get() + 1), short).1);
-        assert!(at(10 * HOLDS, true));
-        assert!(at(11 * HOLDS - 1, false));
-        assert_eq!(asked.get(), 1);
-        assert!(!at(11 * HOLDS + 1, false));
-        assert!(!at(12 * HOLDS - 1, true));
-        assert_eq!(asked.get(), 2);
+    fn an_answer_holds_for_a_while_and_counts_with_those_before() {
+        let (answers, asked) = (Answers(AtomicU64::new(0)), Cell::new(0));
+        let by = |now, threads| answers.at(now, || (asked.set(asked.get() + 1), threads).1);
+        let at = |now, short| by(now, if short { MOMENTARY } else { 0 });
+        let often =
+            |from: u64, short| (0..WHILE + 2).map(|n| at((from + n) * HOLDS, short)).collect::<Vec<_>>();
+        assert_eq!(often(100, true), [1, 2, 3, 4, WHILE, WHILE, WHILE]);
+        assert_eq!(asked.get(), WHILE + 2);
+        assert_eq!(at((102 + WHILE) * HOLDS - 1, false), WHILE);
+        assert_eq!(asked.get(), WHILE + 2);
+        assert!(often(200, false).iter().all(|answers| *answers == 0));
+        // One that does not say so begins the count anew, and so does a long time.
+        assert!((0..100).all(|n| at((300 + n) * HOLDS, !n.is_multiple_of(WHILE)) < WHILE));
+        assert!((0..100).all(|n| at(1000 * HOLDS + n * COUNTS, true) == 1));
+        // Many threads do not run for a moment.
+        assert_eq!([by(1 << 60, MOMENTARY + 1), by((1 << 60) + HOLDS, 0)], [WHILE, 0]);
     }
 }

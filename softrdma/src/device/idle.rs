@@ -110,9 +110,11 @@ impl Idle {
         false
     }
 
-    /// As [`Idle::is_long`], at this time and on this machine.
-    pub(super) fn is_long_now(&mut self, finders: &Finders) -> bool {
-        self.is_long(finders, ironverbs_os::clock::now(), processors::are_short)
+    /// As [`Idle::is_long`], at this time and on this machine. Where packets of other hosts may come, the
+    /// thread that looks after them runs for moments, which is no shortage.
+    pub(super) fn is_long_now(&mut self, finders: &Finders, network: bool) -> bool {
+        let short = if network { processors::have_been_short } else { processors::are_short };
+        self.is_long(finders, ironverbs_os::clock::now(), short)
     }
 }
 

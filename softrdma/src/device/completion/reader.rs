@@ -140,12 +140,12 @@ impl Reader {
                 self.idle.begin();
             }
             // A program may do much between two polls.
-            let sleeps = self.idle.is_long_now(finders);
+            let sleeps = self.idle.is_long_now(finders, self.network);
             self.looks_at = (self.empty_polls + if sleeps { AWAKE } else { LOOKS }).min(PATIENT);
             return if sleeps { After::SLEEP } else { After::LOOK };
         }
         (self.empty_polls, self.looks_at) = (PATIENT - YIELDS, PATIENT);
-        if self.idle.is_long_now(finders) { After::SLEEP } else { After::YIELD }
+        if self.idle.is_long_now(finders, self.network) { After::SLEEP } else { After::YIELD }
     }
 
     /// The queue is elsewhere now.
