@@ -2,7 +2,8 @@
 //!
 //! A program that polls takes them itself, and sooner: woken by a packet, the thread may only take the
 //! processor from the very thread that waits for it. So it sleeps while one polls, in naps, in case that stops.
-//! Where none does, it lets the program come first every now and then, to learn whether it would.
+//! Where none does, it lets the program come first every now and then, to learn whether it would. One that has
+//! polled for long is believed though it seems not to for a while: what had its processor may be another.
 
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +22,8 @@ const NAPS: [u64; 2] = [50_000, 1_000_000];
 /// After so many sleeps it lets a program that polls now and then come first; after up to so many where that
 /// was in vain.
 const TRIES: [u32; 2] = [8, 256];
+/// Of a program that has polled, naps at most in which it may poll less.
+const TRUST: u32 = 8;
 /// How long it lets it, in nanoseconds.
 const TRY: u64 = 20_000;
 
@@ -44,6 +47,8 @@ struct Sight {
     before: Polling,
     /// How long it sleeps while the program polls.
     nap: u64,
+    /// Naps in which it may poll less than half of the time.
+    trust: u32,
     /// Sleeps since the program was let come first, and after how many it is.
     sleeps: u32,
     tries: u32,
@@ -52,7 +57,7 @@ struct Sight {
 impl Default for Sight {
     fn default() -> Self {
         let [tries, _] = TRIES;
-        Self { polls: false, before: Polling::default(), nap: NAPS[0], sleeps: tries, tries }
+        Self { polls: false, before: Polling::default(), nap: NAPS[0], trust: 0, sleeps: tries, tries }
     }
 }
 
@@ -64,9 +69,17 @@ impl Sight {
         let now = polling();
         let has_looked = now.looks != self.before.looks;
         if self.polls {
+            self.sleeps = 0;
             let polled = now.polled.wrapping_sub(self.before.polled);
-            self.polls = has_looked && polled >= now.now.saturating_sub(self.before.now) / 2;
-            (self.nap, self.sleeps) = (NAPS[1].min(2 * self.nap), 0);
+            if has_looked && polled >= now.now.saturating_sub(self.before.now) / 2 {
+                (self.nap, self.trust) = (NAPS[1].min(2 * self.nap), TRUST.min(self.trust + 1));
+                return;
+            }
+            self.polls = self.trust > 0 && {
+                wait();
+                polling().looks != now.looks
+            };
+            (self.nap, self.trust) = (NAPS[0], self.trust.saturating_sub(1));
             return;
         }
         self.sleeps = self.sleeps.saturating_add(1);
@@ -74,7 +87,7 @@ impl Sight {
             wait();
             self.polls = polling().looks != now.looks;
             self.tries = if self.polls { TRIES[0] } else { TRIES[1].min(2 * self.tries) };
-            (self.nap, self.sleeps) = (NAPS[0], 0);
+            (self.nap, self.trust, self.sleeps) = (NAPS[0], 0, 0);
         }
     }
 
@@ -82,7 +95,7 @@ impl Sight {
     /// sleeps.
     fn meet(&mut self) {
         if !self.polls {
-            (self.polls, self.nap) = (true, NAPS[0]);
+            (self.polls, self.nap, self.trust) = (true, NAPS[0], 0);
         }
     }
 }
@@ -217,6 +230,28 @@ mod tests {
         assert!((1..TRIES[0]).all(|_| !pair.pass(1000, 900, 2)));
         assert!(pair.pass(1000, 900, 2));
         assert!(pair.sight.polls);
+    }
+
+    #[test]
+    fn who_has_polled_for_long_is_believed_for_a_while() {
+        let mut pair = Pair::default();
+        pair.pass(1000, 1000, 2);
+        assert!((0..20).all(|_| !pair.pass(NAPS[0], NAPS[0], 20)));
+        // Somebody else has its processor for most of the time.
+        assert!((0..TRUST).all(|_| pair.pass(NAPS[0], NAPS[0] / 4, 5)));
+        assert_eq!((pair.sight.polls, pair.sight.nap), (true, NAPS[0]));
+        assert!(!pair.pass(NAPS[0], NAPS[0] / 4, 5));
+        assert!(!pair.sight.polls);
+    }
+
+    #[test]
+    fn who_has_polled_for_long_and_stops_is_noticed_at_once() {
+        let mut pair = Pair::default();
+        pair.pass(1000, 1000, 2);
+        assert!((0..20).all(|_| !pair.pass(NAPS[0], NAPS[0], 20)));
+        // It is let come first, and does not.
+        assert!(pair.pass(NAPS[1], 0, 0));
+        assert!(!pair.sight.polls);
     }
 
     #[test]
