@@ -59,6 +59,17 @@ impl Flow {
         };
         Some(Self { addresses, source_port: source.1, destination_port: destination.1 })
     }
+
+    /// A number that is another for most other flows.
+    #[must_use]
+    #[inline]
+    pub(super) const fn spread(&self) -> usize {
+        let bits = match self.addresses {
+            Addresses::V4 { source, destination } => source.to_bits() ^ destination.to_bits(),
+            Addresses::V6 { source, destination } => (source.to_bits() ^ destination.to_bits()) as u32,
+        };
+        (bits ^ self.source_port as u32) as usize
+    }
 }
 
 /// The IPv4 address that is mapped (`::ffff:a.b.c.d`), in two comparisons.

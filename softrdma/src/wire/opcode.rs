@@ -129,6 +129,9 @@ impl HeaderSet {
     /// What is reserved in a congestion notification.
     pub const RESERVED: Self = Self(128);
 
+    /// All of them.
+    pub(super) const ALL: Self = Self(u8::MAX);
+
     /// Bytes of each, in their order.
     const BYTES: [usize; 8] = [8, 16, 28, 4, 8, 4, 4, 16];
 
@@ -137,6 +140,13 @@ impl HeaderSet {
     #[inline]
     pub const fn has(self, headers: Self) -> bool {
         self.0 & headers.0 == headers.0
+    }
+
+    /// Those that are in both.
+    #[must_use]
+    #[inline]
+    pub const fn common(self, other: Self) -> Self {
+        Self(self.0 & other.0)
     }
 
     /// The headers of both.
@@ -167,6 +177,26 @@ struct Meaning {
     position: Position,
     extra: Extra,
 }
+
+/// What is asked of the opcode of each packet that comes or goes.
+#[derive(Clone, Copy)]
+struct Shape {
+    headers: HeaderSet,
+    has_payload: bool,
+}
+
+/// That of each number, so that it is worked out once.
+static SHAPES: [Shape; 256] = {
+    let mut shapes = [Shape { headers: HeaderSet::NONE, has_payload: false }; 256];
+    let mut byte = 0;
+    while byte < shapes.len() {
+        if let Some(opcode) = Opcode::from_byte(byte as u8) {
+            shapes[byte] = opcode.shape();
+        }
+        byte += 1;
+    }
+    shapes
+};
 
 /// The opcode of a packet: one of those that RC, UC and UD have.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -305,7 +335,19 @@ impl Opcode {
 
     /// Which extended transport headers stand behind the BTH (IBA vol. 1 §9.2.1, same table; §9.3).
     #[must_use]
+    #[inline]
     pub const fn headers(self) -> HeaderSet {
+        SHAPES[self.0 as usize].headers
+    }
+
+    /// Whether payload may follow the headers.
+    #[must_use]
+    #[inline]
+    pub const fn has_payload(self) -> bool {
+        SHAPES[self.0 as usize].has_payload
+    }
+
+    const fn shape(self) -> Shape {
         // rule: wire-headers
         let meaning = self.meaning();
         let of_operation = match meaning.operation {
@@ -328,14 +370,13 @@ impl Opcode {
             Extra::Immediate => HeaderSet::IMM_DT,
             Extra::Invalidate => HeaderSet::IETH,
         };
-        of_operation.union(of_transport).union(of_extra)
-    }
-
-    /// Whether payload may follow the headers.
-    #[must_use]
-    #[inline]
-    pub const fn has_payload(self) -> bool {
-        matches!(self.operation(), Operation::Send | Operation::Write | Operation::ReadResponse)
+        Shape {
+            headers: of_operation.union(of_transport).union(of_extra),
+            has_payload: matches!(
+                meaning.operation,
+                Operation::Send | Operation::Write | Operation::ReadResponse
+            ),
+        }
     }
 
     /// Whether a mark of congestion on it is answered: not on what answers without payload, which takes little

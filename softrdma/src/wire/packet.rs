@@ -74,32 +74,39 @@ impl Bth {
         Self { becn: true, ..Self::new(Opcode::CONGESTION_NOTIFICATION, dest_qp, Psn::new(0)) }
     }
 
+    #[inline]
     fn write(&self, to: &mut [u8; BTH_BYTES]) {
         const MIGRATED: u8 = 0x40;
         let migrated = if self.opcode == Opcode::CONGESTION_NOTIFICATION { 0 } else { MIGRATED };
-        to[0] = self.opcode.byte();
-        to[1] = u8::from(self.solicited) << 7 | migrated | (self.pad & 3) << 4;
-        to[2..4].copy_from_slice(&self.p_key.to_be_bytes());
-        to[4] = u8::from(self.fecn) << 7 | u8::from(self.becn) << 6;
-        to[5..8].copy_from_slice(&bytes_of_24(self.dest_qp));
-        to[8] = u8::from(self.ack_req) << 7;
-        to[9..12].copy_from_slice(&bytes_of_24(self.psn.number()));
+        let flags = u8::from(self.solicited) << 7 | migrated | (self.pad & 3) << 4;
+        let [p_key_high, p_key_low] = self.p_key.to_be_bytes();
+        let congestion = u8::from(self.fecn) << 7 | u8::from(self.becn) << 6;
+        let words = [
+            u32::from_be_bytes([self.opcode.byte(), flags, p_key_high, p_key_low]),
+            u32::from(congestion) << 24 | self.dest_qp & MASK_24,
+            u32::from(self.ack_req) << 31 | self.psn.number(),
+        ];
+        for (to, word) in to.as_chunks_mut().0.iter_mut().zip(words) {
+            *to = word.to_be_bytes();
+        }
     }
 
+    #[inline]
     fn parse(from: &[u8; BTH_BYTES]) -> Option<Self> {
         let transport_version = from[1] & 0x0f;
         // rule: wire-version
         if transport_version != 0 {
             return None;
         }
+        let word = |at: usize| u32::from_be_bytes([from[at], from[at + 1], from[at + 2], from[at + 3]]);
         Some(Self {
             opcode: Opcode::from_byte(from[0])?,
             solicited: from[1] & 0x80 != 0,
             pad: from[1] >> 4 & 3,
             p_key: u16::from_be_bytes([from[2], from[3]]),
-            dest_qp: of_24([from[5], from[6], from[7]]),
+            dest_qp: word(4) & MASK_24,
             ack_req: from[8] & 0x80 != 0,
-            psn: Psn::new(of_24([from[9], from[10], from[11]])),
+            psn: Psn::new(word(8)),
             fecn: from[4] & 0x80 != 0,
             becn: from[4] & 0x40 != 0,
         })
@@ -197,6 +204,42 @@ impl Headers {
             .union(if_there(self.ieth.is_some(), HeaderSet::IETH))
             .union(if_there(self.reserved, HeaderSet::RESERVED))
     }
+
+    /// Writes those that there are: how many bytes are written then.
+    #[inline(never)]
+    fn write(&self, mut writer: Writer<'_>) -> usize {
+        if let Some(deth) = &self.deth {
+            writer.put(deth.qkey.to_be_bytes());
+            writer.put((deth.source_qp & MASK_24).to_be_bytes());
+        }
+        if let Some(reth) = &self.reth {
+            writer.put(reth.va.to_be_bytes());
+            writer.put(reth.rkey.to_be_bytes());
+            writer.put(reth.length.to_be_bytes());
+        }
+        if let Some(atomic) = &self.atomic {
+            writer.put(atomic.va.to_be_bytes());
+            writer.put(atomic.rkey.to_be_bytes());
+            writer.put(atomic.swap_or_add.to_be_bytes());
+            writer.put(atomic.compare.to_be_bytes());
+        }
+        if let Some(aeth) = &self.aeth {
+            writer.aeth(aeth);
+        }
+        if let Some(original) = self.atomic_ack {
+            writer.put(original.to_be_bytes());
+        }
+        if let Some(imm) = self.imm {
+            writer.put(imm.to_ne_bytes());
+        }
+        if let Some(rkey) = self.ieth {
+            writer.put(rkey.to_be_bytes());
+        }
+        if self.reserved {
+            writer.put([0; RESERVED_BYTES]);
+        }
+        writer.at
+    }
 }
 
 /// Headers of a packet that is to be sent. Payload and pad ([`Bth::pad`] zero bytes) follow from where they
@@ -223,36 +266,12 @@ impl Head {
         debug_assert_eq!(self.headers.set(), self.bth.opcode.headers(), "headers of {:?}", self.bth.opcode);
         let mut writer = Writer { to, at: 0 };
         self.bth.write(writer.next());
-        if let Some(deth) = &self.headers.deth {
-            writer.put(deth.qkey.to_be_bytes());
-            writer.put((deth.source_qp & 0xff_ffff).to_be_bytes());
-        }
-        if let Some(reth) = &self.headers.reth {
-            writer.put(reth.va.to_be_bytes());
-            writer.put(reth.rkey.to_be_bytes());
-            writer.put(reth.length.to_be_bytes());
-        }
-        if let Some(atomic) = &self.headers.atomic {
-            writer.put(atomic.va.to_be_bytes());
-            writer.put(atomic.rkey.to_be_bytes());
-            writer.put(atomic.swap_or_add.to_be_bytes());
-            writer.put(atomic.compare.to_be_bytes());
+        // Most packets have no more.
+        if !HeaderSet::AETH.has(self.bth.opcode.headers()) {
+            return self.headers.write(writer);
         }
         if let Some(aeth) = &self.headers.aeth {
-            writer.put([aeth.syndrome]);
-            writer.put(bytes_of_24(aeth.msn));
-        }
-        if let Some(original) = self.headers.atomic_ack {
-            writer.put(original.to_be_bytes());
-        }
-        if let Some(imm) = self.headers.imm {
-            writer.put(imm.to_ne_bytes());
-        }
-        if let Some(rkey) = self.headers.ieth {
-            writer.put(rkey.to_be_bytes());
-        }
-        if self.headers.reserved {
-            writer.put([0; RESERVED_BYTES]);
+            writer.aeth(aeth);
         }
         writer.at
     }
@@ -278,13 +297,31 @@ impl<'a> Packet<'a> {
     /// against MTU and message here: a responder answers that one (IBA vol. 1 §9.7.4.1, §9.8.2.2), and does
     /// not drop it silently.
     #[must_use]
+    #[inline]
     pub fn parse(udp_payload_without_icrc: &'a [u8]) -> Option<Self> {
+        let opcode = udp_payload_without_icrc.first().copied().and_then(Opcode::from_byte)?;
+        if HeaderSet::AETH.has(opcode.headers()) {
+            // Most packets: what reads other headers is not there.
+            Self::parse_with(HeaderSet::AETH, udp_payload_without_icrc)
+        } else {
+            Self::parse_any(udp_payload_without_icrc)
+        }
+    }
+
+    #[inline(never)]
+    fn parse_any(udp_payload_without_icrc: &'a [u8]) -> Option<Self> {
+        Self::parse_with(HeaderSet::ALL, udp_payload_without_icrc)
+    }
+
+    /// One that has none but these headers.
+    #[inline(always)]
+    fn parse_with(most: HeaderSet, udp_payload_without_icrc: &'a [u8]) -> Option<Self> {
         if !udp_payload_without_icrc.len().is_multiple_of(4) {
             return None;
         }
         let mut reader = Reader { rest: udp_payload_without_icrc };
         let bth = Bth::parse(reader.next()?)?;
-        let headers = reader.headers(bth.opcode.headers())?;
+        let headers = reader.headers(bth.opcode.headers().common(most))?;
         let payload = reader.rest.len().checked_sub(usize::from(bth.pad))?;
         if !bth.opcode.has_payload() && !reader.rest.is_empty() {
             return None;
@@ -313,6 +350,11 @@ impl Writer<'_> {
         let start = self.at;
         self.at += BYTES;
         (&mut self.to[start..start + BYTES]).try_into().expect("so many bytes")
+    }
+
+    #[inline]
+    fn aeth(&mut self, aeth: &Aeth) {
+        self.put((u32::from(aeth.syndrome) << 24 | aeth.msn & MASK_24).to_be_bytes());
     }
 
     #[inline]
@@ -345,55 +387,43 @@ impl<'a> Reader<'a> {
         self.next().copied().map(u64::from_be_bytes)
     }
 
+    /// The headers of a set, in their order.
+    #[inline(always)]
     fn headers(&mut self, set: HeaderSet) -> Option<Headers> {
-        let mut headers = Headers::NONE;
-        if set.has(HeaderSet::DETH) {
-            headers.deth = Some(Deth { qkey: self.u32()?, source_qp: self.u32()? & 0xff_ffff });
-        }
-        if set.has(HeaderSet::RETH) {
-            headers.reth = Some(Reth { va: self.u64()?, rkey: self.u32()?, length: self.u32()? });
-        }
-        if set.has(HeaderSet::ATOMIC_ETH) {
-            headers.atomic = Some(AtomicEth {
-                va: self.u64()?,
-                rkey: self.u32()?,
-                swap_or_add: self.u64()?,
-                compare: self.u64()?,
-            });
-        }
-        if set.has(HeaderSet::AETH) {
-            let &[syndrome, msn @ ..] = self.next::<4>()?;
-            headers.aeth = Some(Aeth { syndrome, msn: of_24(msn) });
-        }
-        if set.has(HeaderSet::ATOMIC_ACK_ETH) {
-            headers.atomic_ack = Some(self.u64()?);
-        }
-        if set.has(HeaderSet::IMM_DT) {
-            headers.imm = Some(u32::from_ne_bytes(*self.next()?));
-        }
-        if set.has(HeaderSet::IETH) {
-            headers.ieth = Some(self.u32()?);
-        }
-        if set.has(HeaderSet::RESERVED) {
-            self.next::<RESERVED_BYTES>()?;
-            headers.reserved = true;
-        }
-        Some(headers)
+        Some(Headers {
+            deth: if set.has(HeaderSet::DETH) { Some(self.deth()?) } else { None },
+            reth: if set.has(HeaderSet::RETH) { Some(self.reth()?) } else { None },
+            atomic: if set.has(HeaderSet::ATOMIC_ETH) { Some(self.atomic()?) } else { None },
+            aeth: if set.has(HeaderSet::AETH) { Some(self.aeth()?) } else { None },
+            atomic_ack: if set.has(HeaderSet::ATOMIC_ACK_ETH) { Some(self.u64()?) } else { None },
+            imm: if set.has(HeaderSet::IMM_DT) { Some(u32::from_ne_bytes(*self.next()?)) } else { None },
+            ieth: if set.has(HeaderSet::IETH) { Some(self.u32()?) } else { None },
+            reserved: set.has(HeaderSet::RESERVED) && self.next::<RESERVED_BYTES>().map(|_| true)?,
+        })
+    }
+
+    fn deth(&mut self) -> Option<Deth> {
+        Some(Deth { qkey: self.u32()?, source_qp: self.u32()? & MASK_24 })
+    }
+
+    fn reth(&mut self) -> Option<Reth> {
+        Some(Reth { va: self.u64()?, rkey: self.u32()?, length: self.u32()? })
+    }
+
+    fn atomic(&mut self) -> Option<AtomicEth> {
+        let (va, rkey) = (self.u64()?, self.u32()?);
+        Some(AtomicEth { va, rkey, swap_or_add: self.u64()?, compare: self.u64()? })
+    }
+
+    #[inline]
+    fn aeth(&mut self) -> Option<Aeth> {
+        let word = self.u32()?;
+        Some(Aeth { syndrome: (word >> 24) as u8, msn: word & MASK_24 })
     }
 }
 
-/// A number of 24 bits in network byte order.
-#[inline]
-const fn of_24([high, middle, low]: [u8; 3]) -> u32 {
-    u32::from_be_bytes([0, high, middle, low])
-}
-
-/// The low 24 bits of a number in network byte order.
-#[inline]
-const fn bytes_of_24(number: u32) -> [u8; 3] {
-    let [_, high, middle, low] = number.to_be_bytes();
-    [high, middle, low]
-}
+/// Bits of a number of 24 bits.
+const MASK_24: u32 = 0xff_ffff;
 
 #[cfg(test)]
 mod tests;

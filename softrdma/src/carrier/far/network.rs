@@ -24,7 +24,7 @@ use crate::faults;
 use crate::shm::copy::Span;
 use crate::wire::connection::Mtu;
 use crate::wire::flow::Flow as WireFlow;
-use crate::wire::icrc::{self, ICRC_BYTES, Icrc};
+use crate::wire::icrc::{self, ICRC_BYTES, Recent};
 use crate::wire::opcode::Opcode as WireOpcode;
 use crate::wire::packet::{Head, MAX_HEAD, Packet};
 
@@ -58,6 +58,7 @@ pub(crate) struct Network {
 struct Incoming {
     inbox: Box<Inbox>,
     late: Late,
+    recent: Recent,
 }
 
 /// Packets that are about to leave, each in a room of its own: what the program sends is copied, so that the
@@ -68,6 +69,7 @@ struct Outgoing {
     bytes: Vec<u8>,
     /// Bytes of each packet.
     lengths: [usize; BURST],
+    recent: Recent,
 }
 
 impl Network {
@@ -81,8 +83,9 @@ impl Network {
         let mut bytes: Vec<u8> = try_room(BURST * ROOM).map_err(|_| Missing::NoMemory)?;
         bytes.fill_reserved(BURST * ROOM, || 0);
         let port = Port::open(slot, Options::default()).map_err(Missing::Port)?;
-        let outgoing = QueueLock::new(Outgoing { outbox, bytes, lengths: [0; BURST] });
-        let incoming = QueueLock::new(Incoming { inbox, late: Late::default() });
+        let outgoing =
+            QueueLock::new(Outgoing { outbox, bytes, lengths: [0; BURST], recent: Recent::default() });
+        let incoming = QueueLock::new(Incoming { inbox, late: Late::default(), recent: Recent::default() });
         Ok(Self { port, outgoing, incoming, late: u64::MAX.into() })
     }
 
@@ -151,15 +154,20 @@ impl Network {
 
 /// Tells the packets that have come at a socket, and what that leaves.
 fn take(incoming: &mut Incoming, socket: &Socket, now: u64, tell: &mut impl FnMut(&[Arrived<'_>])) -> Looked {
-    let Incoming { inbox, late } = incoming;
+    let Incoming { inbox, late, recent } = incoming;
     for _ in 0..ROUNDS {
         let received = inbox.receive(socket, |flow, all| {
             let mut arrived = Batch::<_, TOGETHER>::new();
+            let Some(wire) = wire_flow_of(flow) else { return tell(&[]) };
+            let ahead = recent.of(&wire);
             // As they stand in a train, before an acknowledgement in it was put first.
             let is_turned = all.len() == 2 && all[0].first() == Some(&WireOpcode::ACKNOWLEDGE.byte());
             for (nth, bytes) in all.iter().enumerate() {
                 let likely = if is_turned { 1 - nth } else { nth } as u16;
-                if let Some((wire, packet, identification)) = open(flow, likely, bytes) {
+                // rule: wire-icrc
+                if let Some(identification) = ahead.identification(likely, bytes)
+                    && let Some(packet) = packet(bytes)
+                {
                     if let Some(capture) = capture::active() {
                         capture.batch().add(&wire, identification, bytes);
                     }
@@ -192,13 +200,23 @@ fn tell_packet(flow: &Flow, bytes: &[u8], tell: &mut impl FnMut(&[Arrived<'_>]))
 
 /// The packet in a UDP payload, where it is whole, between which addresses it goes, and its identification,
 /// which is soon found where it is the `likely` one.
-#[inline]
 pub(super) fn open<'a>(flow: &Flow, likely: u16, bytes: &'a [u8]) -> Option<(WireFlow, Packet<'a>, u16)> {
-    let wire = wire_flow(flow.source, flow.source_port, flow.destination)?;
+    let wire = wire_flow_of(flow)?;
     // rule: wire-icrc
     let identification = icrc::identification(&wire, likely, bytes)?;
-    let packet = Packet::parse(bytes.get(..bytes.len().checked_sub(ICRC_BYTES)?)?)?;
-    Some((wire, packet, identification))
+    Some((wire, packet(bytes)?, identification))
+}
+
+/// The packet in a UDP payload.
+#[inline]
+fn packet(bytes: &[u8]) -> Option<Packet<'_>> {
+    Packet::parse(bytes.get(..bytes.len().checked_sub(ICRC_BYTES)?)?)
+}
+
+/// The flow of a packet that came.
+#[inline]
+fn wire_flow_of(flow: &Flow) -> Option<WireFlow> {
+    wire_flow(flow.source, flow.source_port, flow.destination)
 }
 
 pub(super) fn wire_flow(source: Ipv6Addr, source_port: u16, destination: Ipv6Addr) -> Option<WireFlow> {
@@ -288,7 +306,7 @@ impl Burst<'_> {
     pub(crate) fn launch(&mut self) -> usize {
         let count = std::mem::take(&mut self.count);
         let wire = wire_flow(self.flow.source, udp_port(), self.flow.destination);
-        let (Some(wire), Outgoing { outbox, bytes, lengths }) = (wire, &mut *self.outgoing) else {
+        let (Some(wire), Outgoing { outbox, bytes, lengths, recent }) = (wire, &mut *self.outgoing) else {
             return count;
         };
         if let Some(faults) = faults::active() {
@@ -302,12 +320,9 @@ impl Burst<'_> {
         (0..count).for_each(|n| pieces.push([Piece::of(packet(n))]));
         pieces.all().iter().for_each(|pieces| packets.push(Sealed(pieces)));
         let mut sealed = [(0, [0; ICRC_BYTES]); BURST];
+        let ahead = recent.of(&wire);
         let seal = |n: usize, identification| {
-            // A short packet is one piece.
-            let (head, rest) = packet(n).split_at(lengths[n].min(MAX_HEAD));
-            let mut icrc = Icrc::new(&wire, identification, head, head.len() + rest.len());
-            icrc.update(rest);
-            sealed[n] = (identification, icrc.finish());
+            sealed[n] = (identification, ahead.icrc(identification, packet(n)));
             sealed[n].1
         };
         let sent = outbox.send_in_trains(self.port.own(), &self.flow, packets.all(), self.train, seal);

@@ -164,6 +164,65 @@ fn as_the_specification_has_it() {
     assert_eq!(identification(&flow, 0, &changed), None);
 }
 
+/// What an ICRC is over, with all that is masked.
+fn covered(flow: &Flow, identification: u16, packet: &[u8]) -> Vec<u8> {
+    let udp_bytes = (8 + packet.len() + 4) as u16;
+    let mut covered = vec![0xff; 8];
+    match flow.addresses {
+        Addresses::V4 { source, destination } => {
+            covered.extend([0x45, 0xff]);
+            covered.extend((20 + udp_bytes).to_be_bytes());
+            covered.extend(identification.to_be_bytes());
+            covered.extend([0x40, 0, 0xff, 17, 0xff, 0xff]);
+            covered.extend([source, destination].map(|address| address.octets()).concat());
+        }
+        Addresses::V6 { source, destination } => {
+            covered.extend([0x6f, 0xff, 0xff, 0xff]);
+            covered.extend(udp_bytes.to_be_bytes());
+            covered.extend([17, 0xff]);
+            covered.extend([source, destination].map(|address| address.octets()).concat());
+        }
+    }
+    covered
+        .extend([flow.source_port, flow.destination_port, udp_bytes, 0xffff].map(u16::to_be_bytes).concat());
+    let bth = covered.len();
+    covered.extend(packet);
+    covered[bth + 4] = 0xff;
+    covered
+}
+
+/// The identification of a packet, from the CRC bit by bit.
+fn identification_bit_by_bit(flow: &Flow, likely: u16, udp_payload: &[u8]) -> Option<u16> {
+    let (packet, icrc) = udp_payload.split_last_chunk().unwrap();
+    let difference = u32::from_le_bytes(*icrc) ^ bit_by_bit(&covered(flow, likely, packet));
+    match flow.addresses {
+        Addresses::V6 { .. } => (difference == 0).then_some(0),
+        Addresses::V4 { .. } => {
+            let bits = multiply(OPPOSITE_POWERS[packet.len() / 4], difference);
+            u16::try_from(bits).ok().map(|bits| likely ^ bits.swap_bytes())
+        }
+    }
+}
+
+fn v6() -> Flow {
+    Flow::new("[2001:db8::1]:49152".parse().unwrap(), "[2001:db8::2]:4791".parse().unwrap()).unwrap()
+}
+
+#[test]
+// rule: wire-icrc
+fn every_length_and_congestion_byte_counts_as_it_must() {
+    let mut packet = noise(MAX_PACKET);
+    for (number, bytes) in (1_u16..).zip((BTH_BYTES..=MAX_PACKET).step_by(4)) {
+        packet[CONGESTION] = number as u8;
+        let identification = number.wrapping_mul(40503);
+        for flow in [v4(), v6()] {
+            let icrc = Ahead::of(&flow).icrc(identification, &packet[..bytes]);
+            let expected = bit_by_bit(&covered(&flow, identification, &packet[..bytes]));
+            assert_eq!(icrc, expected.to_le_bytes(), "{bytes} bytes, {flow:?}");
+        }
+    }
+}
+
 /// Of all identifications exactly the one that was sent is found, at any length; where a payload bit is
 /// another, none is, by the brute search over all of them or by the multiplication.
 #[test]
@@ -231,7 +290,58 @@ fn what_is_no_packet_is_never_right() {
     }
 }
 
+/// One of a few flows, more than are remembered, of which some have one place.
+fn any_flow() -> impl Strategy<Value = Flow> {
+    (any::<bool>(), 0..6_u8, 0..2_u8, 4790..4792_u16).prop_map(|(is_v4, from, to, source_port)| {
+        let addresses = if is_v4 {
+            let address = |last| Ipv4Addr::new(192, 0, 2, last);
+            Addresses::V4 { source: address(from), destination: address(to + 8) }
+        } else {
+            let address = |last| Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, u16::from(last));
+            Addresses::V6 { source: address(from), destination: address(to + 8) }
+        };
+        Flow { addresses, source_port, destination_port: 4791 }
+    })
+}
+
+prop_compose! {
+    /// A packet, and a bit of its datagram that changes on the way, if it is that long.
+    fn any_packet()(
+        flow in any_flow(),
+        words in 3_usize..40,
+        bytes in prop::collection::vec(any::<u8>(), 160),
+        identification in prop_oneof![0_u16..3, any::<u16>()],
+        likely in prop_oneof![0_u16..3, any::<u16>()],
+        changed in 0_usize..2600,
+    ) -> (Flow, Vec<u8>, u16, u16, usize) {
+        (flow, bytes[..4 * words].to_vec(), identification, likely, changed)
+    }
+}
+
 proptest! {
+    /// Whatever flows had packets before.
+    #[test]
+    // rule: wire-icrc
+    fn what_is_remembered_changes_nothing(packets in prop::collection::vec(any_packet(), 1..60)) {
+        let mut recent = Recent::default();
+        for (flow, packet, number, likely, changed) in packets {
+            let ahead = recent.of(&flow);
+            prop_assert_eq!(ahead, Ahead::of(&flow));
+            let icrc = ahead.icrc(number, &packet);
+            prop_assert_eq!(icrc, bit_by_bit(&covered(&flow, number, &packet)).to_le_bytes());
+            prop_assert_eq!(&datagram(&flow, number, &packet)[packet.len()..], &icrc);
+            let mut came = [&packet[..], &icrc].concat();
+            let sent = if matches!(flow.addresses, Addresses::V4 { .. }) { number } else { 0 };
+            prop_assert_eq!(recent.of(&flow).identification(likely, &came), Some(sent));
+            if let Some(byte) = came.get_mut(changed / 8) {
+                *byte ^= 1 << (changed % 8);
+            }
+            let expected = identification_bit_by_bit(&flow, likely, &came);
+            prop_assert_eq!(recent.of(&flow).identification(likely, &came), expected);
+            prop_assert_eq!(super::identification(&flow, likely, &came), expected);
+        }
+    }
+
     #[test]
     fn pieces_are_as_good_as_the_whole(
         packet in prop::collection::vec(any::<u8>(), 48..400),
