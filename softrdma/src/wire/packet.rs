@@ -297,7 +297,7 @@ impl<'a> Packet<'a> {
     /// against MTU and message here: a responder answers that one (IBA vol. 1 §9.7.4.1, §9.8.2.2), and does
     /// not drop it silently.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn parse(udp_payload_without_icrc: &'a [u8]) -> Option<Self> {
         let opcode = udp_payload_without_icrc.first().copied().and_then(Opcode::from_byte)?;
         if HeaderSet::AETH.has(opcode.headers()) {

@@ -166,13 +166,13 @@ fn take(incoming: &mut Incoming, socket: &Socket, now: u64, tell: &mut impl FnMu
                 let likely = if is_turned { 1 - nth } else { nth } as u16;
                 // rule: wire-icrc
                 if let Some(identification) = ahead.identification(likely, bytes)
-                    && let Some(packet) = packet(bytes)
+                    && let Some(packet) = &packet(bytes)
                 {
                     if let Some(capture) = capture::active() {
                         capture.batch().add(&wire, identification, bytes);
                     }
                     match faults::active() {
-                        None => arrived.push(Arrived { flow, wire, packet, identification }),
+                        None => arrived.push(Arrived { flow, wire, packet: *packet, identification }),
                         Some(faults) => {
                             late.came(faults, now, flow, bytes, &mut |flow, bytes| {
                                 tell_packet(flow, bytes, tell);
@@ -208,7 +208,7 @@ pub(super) fn open<'a>(flow: &Flow, likely: u16, bytes: &'a [u8]) -> Option<(Wir
 }
 
 /// The packet in a UDP payload.
-#[inline]
+#[inline(always)]
 fn packet(bytes: &[u8]) -> Option<Packet<'_>> {
     Packet::parse(bytes.get(..bytes.len().checked_sub(ICRC_BYTES)?)?)
 }
