@@ -328,7 +328,7 @@ impl QueuePair {
             admitted.push(arrived);
         }
         let mut held = Some(arrivals);
-        let is_answer = |arrived: &&Arrived<'_>| arrived.packet.bth.opcode.operation().is_response();
+        let is_answer = |arrived: &&Arrived<'_>| arrived.packet.bth.opcode.is_response();
         for run in admitted.all().chunk_by(|one, next| is_answer(one) == is_answer(next)) {
             if is_answer(&run[0]) {
                 held = None;

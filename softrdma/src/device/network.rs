@@ -159,33 +159,56 @@ impl Drop for Net {
     }
 }
 
-/// The queue pairs that packets came for.
+/// The queue pairs that packets came for: none for most looks, and one for most others, which therefore stands
+/// by itself.
 #[derive(Default)]
 struct Touched {
-    all: [Option<Arc<QueuePair>>; TOUCHED],
-    count: usize,
+    first: Option<Arc<QueuePair>>,
+    others: Option<[Option<Arc<QueuePair>>; TOUCHED - 1]>,
 }
 
 impl Touched {
     fn add(&mut self, net: &Net, qp: Arc<QueuePair>, later: Option<&Later>) {
-        if self.all[..self.count].iter().flatten().any(|other| Arc::ptr_eq(other, &qp)) {
+        if self.first.as_ref().is_some_and(|first| Arc::ptr_eq(first, &qp)) {
             return;
         }
-        if self.count == TOUCHED {
-            self.settle(net, later);
+        if self.first.is_none() {
+            self.first = Some(qp);
+        } else {
+            self.add_other(net, qp, later);
         }
-        self.all[self.count] = Some(qp);
-        self.count += 1;
     }
 
-    fn settle(&mut self, net: &Net, later: Option<&Later>) {
-        for qp in self.all[..self.count].iter_mut().filter_map(Option::take) {
-            let left = qp.settle_arrivals(later);
-            if left != Left::Nothing {
-                net.keep(&qp, left, qp.device().now());
+    #[cold]
+    #[inline(never)]
+    fn add_other(&mut self, net: &Net, qp: Arc<QueuePair>, later: Option<&Later>) {
+        let others = self.others.get_or_insert_default();
+        if others.iter().flatten().any(|other| Arc::ptr_eq(other, &qp)) {
+            return;
+        }
+        match others.iter_mut().find(|place| place.is_none()) {
+            Some(place) => *place = Some(qp),
+            None => {
+                self.settle(net, later);
+                self.first = Some(qp);
             }
         }
-        self.count = 0;
+    }
+
+    #[inline]
+    fn settle(&mut self, net: &Net, later: Option<&Later>) {
+        let Some(first) = self.first.take() else { return };
+        settle(net, &first, later);
+        for qp in self.others.take().iter().flatten().flatten() {
+            settle(net, qp, later);
+        }
+    }
+}
+
+fn settle(net: &Net, qp: &Arc<QueuePair>, later: Option<&Later>) {
+    let left = qp.settle_arrivals(later);
+    if left != Left::Nothing {
+        net.keep(qp, left, qp.device().now());
     }
 }
 

@@ -186,7 +186,7 @@ pub(super) fn entry_word(bytes: &[u8], word: u32) -> u64 {
 
 impl Deliver<'_> {
     #[inline(always)]
-    fn arm(&mut self, memory: &impl Memory) -> Progress<Delivered> {
+    pub(super) fn arm(&mut self, memory: &impl Memory) -> Progress<Delivered> {
         if let Some((qp, take)) = self.receiver {
             memory.store(Word::Qp(qp, QpWord::Journal), self.journal(take, false));
         }
@@ -200,7 +200,7 @@ impl Deliver<'_> {
     }
 
     #[inline(always)]
-    fn check(&mut self, memory: &impl Memory) -> Progress<Delivered> {
+    pub(super) fn check(&mut self, memory: &impl Memory) -> Progress<Delivered> {
         let events = Events(memory.load(self.cq_word(CqWord::Events)));
         self.tail = memory.load(self.cq_word(CqWord::Tail)) as u32;
         if !events.was_raised(Event::CqErr) && has_room(memory, self.cq, self.tail) {
@@ -303,7 +303,7 @@ impl Deliver<'_> {
     }
 
     #[inline(always)]
-    fn take(&mut self, memory: &impl Memory) -> Progress<Delivered> {
+    pub(super) fn take(&mut self, memory: &impl Memory) -> Progress<Delivered> {
         if let Some((qp, take)) = self.receiver {
             take_request(memory, qp, take.after(1));
         }

@@ -6,6 +6,7 @@
 //! | [`transaction`] | what a transaction is: steps that each change one word |
 //! | [`transport`] | locks and bells, and the loop that carries a transaction through |
 //! | [`respond`] | what a target does with a request, in the order in which it is done |
+//! | [`plain`] | the same of a send where nothing stands in its way |
 //! | [`deliver`], [`claim`], [`flush`], [`breaks`] | the transactions: complete, take, flush, break |
 //! | [`burst`] | many small messages of one sender in one transaction |
 //! | [`direct`] | small messages of a connected queue pair without a lock |
@@ -22,6 +23,7 @@ pub mod deliver;
 pub mod direct;
 pub(crate) mod fence;
 pub mod flush;
+pub mod plain;
 pub mod receive;
 pub mod repair;
 pub mod respond;

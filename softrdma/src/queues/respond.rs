@@ -164,6 +164,15 @@ impl<'a> Respond<'a> {
         Self { payload, ..self }
     }
 
+    /// Of a [`Plain`](super::plain::Plain) send whose completion overran the queue.
+    #[must_use]
+    #[cold]
+    pub fn overrun(self, memory: &impl Memory) -> Self {
+        let mut overrun = Self { phase: Phase::Delivered, ..self };
+        overrun.part_ended(memory, End::Overrun);
+        overrun
+    }
+
     /// The next step. `lookup` finds keys of the target.
     pub fn step(&mut self, memory: &impl Memory, lookup: impl Fn(u32) -> Option<Key>) -> Want {
         if let Some(part) = self.part.as_mut() {

@@ -172,6 +172,27 @@ impl<'a, T: Transport> Operation<'a, T> {
         Ok(true)
     }
 
+    /// Carries a machine on, of which the last step asked for this.
+    ///
+    /// # Errors
+    /// When a lock could not be had: the operation is to end.
+    #[inline(never)]
+    pub fn go_on<M: Machine>(
+        &mut self,
+        mut machine: M,
+        mut progress: Progress<M::Outcome>,
+    ) -> Result<M::Outcome, LockError> {
+        loop {
+            if let Progress::Done(outcome) = progress {
+                return Ok(outcome);
+            }
+            if !self.proceed(&progress)? {
+                machine.unheard();
+            }
+            progress = machine.step(self.transport);
+        }
+    }
+
     /// Carries a machine through.
     ///
     /// # Errors

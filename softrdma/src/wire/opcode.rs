@@ -387,6 +387,20 @@ impl Opcode {
         self.has_payload() || !self.operation().is_response()
     }
 
+    /// Whether who receives sends it, as [`Operation::is_response`].
+    #[must_use]
+    #[inline]
+    pub const fn is_response(self) -> bool {
+        matches!(self.0, 0x0d..=0x12 | 0x81)
+    }
+
+    /// Whether it is a send of one packet.
+    #[must_use]
+    #[inline]
+    pub const fn is_whole_send(self) -> bool {
+        matches!(self.0 & 0x1f, 0x04 | 0x05 | 0x17)
+    }
+
     const fn meaning(self) -> Meaning {
         const fn meaning(operation: Operation, position: Position, extra: Extra) -> Meaning {
             Meaning { operation, position, extra }
@@ -485,6 +499,9 @@ mod tests {
                             (opcode.transport(), opcode.operation(), opcode.position(), opcode.extra());
                         assert_eq!(meant, (transport, operation, position, extra));
                         assert_eq!(Opcode::from_byte(opcode.byte()), Some(opcode));
+                        assert_eq!(opcode.is_response(), operation.is_response());
+                        let is_whole_send = operation == Operation::Send && position == Only;
+                        assert_eq!(opcode.is_whole_send(), is_whole_send, "{opcode:?}");
                     }
                 }
             }

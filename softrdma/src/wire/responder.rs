@@ -175,11 +175,11 @@ impl Responder {
     }
 
     /// Takes a packet from the peer.
+    #[inline]
     pub fn take(&mut self, packet: &Packet<'_>) -> Step {
         self.pending = None;
         let opcode = packet.bth.opcode;
-        if self.failed || opcode.transport() != self.connection.transport || opcode.operation().is_response()
-        {
+        if self.failed || opcode.transport() != self.connection.transport || opcode.is_response() {
             return Step::Nothing;
         }
         if self.connection.transport != Transport::Rc {
@@ -206,6 +206,7 @@ impl Responder {
     }
 
     /// The piece of the packet that is next; `None` where it is none that can follow.
+    #[inline(always)]
     fn next_piece(&mut self, packet: &Packet<'_>) -> Option<Step> {
         let (piece, after) = self.progress.follow(packet, self.connection.mtu)?;
         let answered = !matches!(piece.operation, Operation::Send | Operation::Write);
@@ -239,6 +240,7 @@ impl Responder {
         Some(piece)
     }
 
+    #[inline(never)]
     fn take_unreliable(&mut self, packet: &Packet<'_>) -> Step {
         let psn = packet.bth.psn;
         let behind = self.expected.steps_from(psn);

@@ -16,3 +16,4 @@ mod refused;
 mod states;
 mod stopped;
 mod tail_loss;
+mod whole;

@@ -6,9 +6,16 @@ use std::cell::RefCell;
 use softrdma::queues::burst::Burst;
 use softrdma::queues::claim::{ClaimRequest, Claimed};
 use softrdma::queues::deliver::{Deliver, Delivered};
+use softrdma::queues::plain::Plain;
+use softrdma::queues::respond::{Queues, Respond, Want};
 use softrdma::queues::shared::{CqWord, Memory, Object, QpWord, SrqWord, Take, Word};
-use softrdma::queues::transaction::{Machine, Progress};
+use softrdma::queues::transaction::{LockError, Locked, Machine, Progress};
+use softrdma::queues::transport::{Operation, Transport};
+use softrdma::rules::keys::{Key, Kind};
 use softrdma::rules::receive::{ReceiveRequest, Sge};
+use softrdma::rules::requester::{Outcome, Syndrome};
+use softrdma::rules::responder::{Incoming, TargetQp};
+use softrdma::rules::verbs::{Access, Opcode, QpState, QpType};
 use softrdma_testing::pass_on;
 use softrdma_testing::post::post;
 use softrdma_testing::segment::Segment;
@@ -57,6 +64,26 @@ impl Memory for Noted {
     }
 
     pass_on!(segment: load shape);
+}
+
+impl Transport for Noted {
+    fn lock(&self, _object: Object) -> Result<Locked, LockError> {
+        Ok(Locked::Clean)
+    }
+
+    fn unlock(&self, _object: Object) -> bool {
+        true
+    }
+
+    fn abandon(&self, object: Object) {
+        panic!("{object:?} is not given back");
+    }
+
+    fn bell(&self, _cq: u32) -> bool {
+        true
+    }
+
+    fn alert(&self, _object: Object) {}
 }
 
 /// What both ways store is the same; fewer calls are what the one is for.
@@ -138,5 +165,93 @@ fn a_claim_stores_the_same_in_few_calls() {
             }
             calls
         });
+    }
+}
+
+/// Carries a send out as any other, or as a plain one where it is that; and whether it was.
+fn receive(noted: &Noted, tries_plain: bool, state: QpState, length: u64) -> (Outcome, bool) {
+    let target = TargetQp {
+        qp_num: 1,
+        qp_type: QpType::Rc,
+        state,
+        pd: 1,
+        receive_pd: 1,
+        access: Access(0xe),
+        dest_qp_num: 2,
+        qkey: 0,
+        max_dest_rd_atomic: 1,
+        min_rnr_timer: 1,
+        srq: false,
+    };
+    let request = Incoming {
+        qp_type: QpType::Rc,
+        opcode: Opcode::SendWithImm,
+        src_qp: 2,
+        path_matches: true,
+        qkey: 0,
+        ipv4: false,
+        length,
+        addr: 0,
+        imm_or_key: 5,
+        solicited: true,
+        timestamp: 9,
+    };
+    let key = Key { kind: Kind::Region, valid: true, pd: 1, start: 0, length: u64::MAX, access: Access(0xf) };
+    let queues = Queues { qp: QP, cq: CQ, srq: None };
+    let mut operation = Operation::new(noted);
+    let plain = Plain::find(noted, &target, queues, &request).filter(|_| tries_plain);
+    let delivered = plain.map(|plain| plain.deliver(noted, &mut operation).expect("locks are free"));
+    if let Some(Delivered::Published | Delivered::Dropped) = delivered {
+        return (Outcome::Done(length as u32), true);
+    }
+    let mut respond = Respond::new(target, queues, request, None, None);
+    if delivered == Some(Delivered::Overrun) {
+        respond = respond.overrun(noted);
+    }
+    loop {
+        match respond.step(noted, |_| Some(key)) {
+            Want::Transport(progress) => assert_eq!(operation.proceed(&progress), Ok(true)),
+            Want::Move(_) => respond.moved(noted, Ok(())),
+            Want::Invalidate(_) => unreachable!("nothing asks for it"),
+            Want::Done(outcome) => return (outcome, delivered.is_some()),
+        }
+    }
+}
+
+#[test]
+// rule: overrun-breaks
+fn a_plain_send_stores_what_any_other_does() {
+    let operational = Outcome::Refused(Syndrome::Operational);
+    // How the completion queue is armed, how many entries are in it, and what is sent how often.
+    for (stepwise, armed, before, state, length, expected) in [false, true].into_iter().flat_map(|stepwise| {
+        use QpState::{Rtr, Rts};
+        [
+            (stepwise, 0, 0, Rts, 8, vec![(Outcome::Done(8), true); 3]),
+            (stepwise, 2, 0, Rts, 8, vec![(Outcome::Done(8), true); 3]),
+            (stepwise, 0, 0, Rts, 0, vec![(Outcome::Done(0), true); 3]),
+            (stepwise, 0, 3, Rts, 8, vec![(Outcome::Done(8), true), (operational, true)]),
+            (stepwise, 0, 0, Rtr, 8, vec![(Outcome::Done(8), false); 3]),
+            (stepwise, 0, 0, QpState::Err, 8, vec![(Outcome::NoAnswer, false); 2]),
+            (stepwise, 0, 0, Rts, 5000, vec![(Outcome::Refused(Syndrome::InvalidRequest), false)]),
+            (stepwise, 0, 0, Rts, 8, {
+                let done = vec![(Outcome::Done(8), true); 3];
+                done.into_iter().chain([(Outcome::ReceiverNotReady(1), false)]).collect()
+            }),
+        ]
+    }) {
+        let [common, plain] = [false, true].map(|tries_plain| {
+            let noted = Noted::new(stepwise);
+            noted.segment.store(Word::Cq(CQ, CqWord::Armed), armed);
+            noted.segment.store(Word::Qp(QP, QpWord::State), state as u64);
+            for number in 0..before {
+                noted.carry(&mut Deliver::append(CQ, &arrived(number, 1)));
+            }
+            for (outcome, is_plain) in &expected {
+                let expected = (*outcome, tries_plain && *is_plain);
+                assert_eq!(receive(&noted, tries_plain, state, length), expected, "{state:?} {length}");
+            }
+            noted.stores.into_inner()
+        });
+        assert_eq!(common, plain);
     }
 }

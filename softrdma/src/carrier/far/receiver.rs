@@ -248,4 +248,12 @@ impl MoveBytes for Bytes<'_> {
         self.is_unfinished.set(true);
         Err(MoveError::Unfinished)
     }
+
+    #[inline(always)]
+    fn whole(&self) -> Option<&[u8]> {
+        match (self.payload, self.piece) {
+            ([bytes], Piece { operation: Operation::Send, begins: true, ends: true, .. }) => Some(bytes),
+            _ => None,
+        }
+    }
 }

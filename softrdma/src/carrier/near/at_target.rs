@@ -8,6 +8,8 @@ use std::cell::Cell;
 use ironverbs_os::clock::now;
 
 use crate::queues::completion::{wanted, wants};
+use crate::queues::deliver::Delivered;
+use crate::queues::plain::Plain;
 use crate::queues::respond::{MoveError, Payload, Queues, Respond, Want};
 use crate::queues::shared::{Memory, Object, QpWord, Word};
 use crate::queues::transaction::{LockError, Progress};
@@ -16,7 +18,7 @@ use crate::rules::requester::{Outcome, Syndrome};
 use crate::rules::responder::{Incoming, TargetQp};
 use crate::rules::verbs::{Opcode, QpState, QpType};
 use crate::shm::keys::Lookup;
-use crate::shm::objects::View;
+use crate::shm::objects::{Lane, View};
 
 use super::attributes::{FAR, QP_WORDS, QpAttributes, load};
 use super::bytes::{self, Use};
@@ -33,6 +35,12 @@ pub(crate) trait MoveBytes {
     /// # Errors
     /// Why they were not moved.
     fn move_to(&self, place: &Place<'_>, payload: &Payload) -> Result<(), MoveError>;
+
+    /// All bytes of a send that came from another host, where they are in one place.
+    #[inline(always)]
+    fn whole(&self) -> Option<&[u8]> {
+        None
+    }
 }
 
 /// The target, as who moves bytes needs it.
@@ -176,6 +184,14 @@ impl<M: MoveBytes> AtTarget<'_, '_, M> {
         if incoming.needs_receive() && wanted(view, queues.cq) & wants::TIMESTAMPS != 0 {
             incoming.timestamp = now();
         }
+        let plain = match self.bytes.whole() {
+            // The sender has no completion here that would have its turn.
+            Some(bytes) => self.receive_plain(view, operation, &target, queues, &incoming, bytes)?,
+            None => None,
+        };
+        if let Some(Delivered::Published | Delivered::Dropped) = plain {
+            return Ok(Outcome::Done(incoming.length as u32));
+        }
         // A key whose entry is being changed: its owner may have been stopped over it, which is no fault of the
         // key.
         let torn = Cell::new(false);
@@ -196,6 +212,9 @@ impl<M: MoveBytes> AtTarget<'_, '_, M> {
         let inv_key = ends.then(|| lookup(incoming.imm_or_key)).flatten();
         let mut respond =
             Respond::new(target, queues, incoming, key, inv_key.as_ref()).with_payload(self.payload);
+        if plain == Some(Delivered::Overrun) {
+            respond = respond.overrun(view);
+        }
         loop {
             let want = respond.step(view, lookup);
             if torn.get() {
@@ -231,5 +250,25 @@ impl<M: MoveBytes> AtTarget<'_, '_, M> {
                 Want::Done(outcome) => return Ok(outcome),
             }
         }
+    }
+
+    /// A send to this process itself where nothing stands in its way; `None` where something does, and nothing
+    /// has happened but that memory was written which is for the message.
+    #[inline(always)]
+    fn receive_plain(
+        &self,
+        view: &View<'_>,
+        operation: &mut Locks<'_, View<'_>>,
+        target: &TargetQp,
+        queues: Queues,
+        incoming: &Incoming,
+        bytes: &[u8],
+    ) -> Result<Option<Delivered>, LockError> {
+        let Some(lane) = Lane::new(view, queues.qp, queues.cq) else { return Ok(None) };
+        let Some(plain) = Plain::find(&lane, target, queues, incoming) else { return Ok(None) };
+        if bytes::put_whole(self.endpoint, target.receive_pd, &plain.to, bytes).is_err() {
+            return Ok(None);
+        }
+        plain.deliver(&lane, operation).map(Some)
     }
 }

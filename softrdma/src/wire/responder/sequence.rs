@@ -48,7 +48,25 @@ impl Piece {
 
 impl Progress {
     /// What a packet adds, and how far the message is behind it. `None` where it may not follow.
+    #[inline(always)]
     pub(super) fn follow(self, packet: &Packet<'_>, mtu: Mtu) -> Option<(Piece, Self)> {
+        if !packet.bth.opcode.is_whole_send() {
+            return self.follow_part(packet, mtu);
+        }
+        // rule: wire-packet-length, wire-sequence
+        let may_follow = self == Self::Idle && packet.payload.len() <= mtu.bytes() as usize;
+        let piece = Piece {
+            imm: packet.headers.imm,
+            invalidate: packet.headers.ieth,
+            solicited: packet.bth.solicited,
+            ..Piece::only(Operation::Send)
+        };
+        may_follow.then_some((piece, Self::Idle))
+    }
+
+    /// The same of any packet: of a send of one packet, too, [`follow`](Self::follow) only says it sooner.
+    #[inline(never)]
+    fn follow_part(self, packet: &Packet<'_>, mtu: Mtu) -> Option<(Piece, Self)> {
         let opcode = packet.bth.opcode;
         let headers = &packet.headers;
         match opcode.operation() {
@@ -107,5 +125,51 @@ impl Progress {
             ..Piece::only(opcode.operation())
         };
         Some((piece, after))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::opcode::{Extra, Opcode, Transport};
+    use crate::wire::packet::{Bth, Headers};
+    use crate::wire::psn::Psn;
+
+    /// What says so straight away says what is said of any packet.
+    #[test]
+    // rule: wire-packet-length, wire-sequence
+    fn a_send_of_one_packet_is_as_any_other() {
+        let bytes = [0; 257];
+        let before = [
+            Progress::Idle,
+            Progress::Send { received: 256 },
+            Progress::Write { memory: Reth { va: 1, rkey: 2, length: 512 }, received: 256 },
+        ];
+        let (mut taken, mut refused) = (0, 0);
+        for (extra, transport) in [
+            (Extra::Nothing, Transport::Rc),
+            (Extra::Immediate, Transport::Rc),
+            (Extra::Invalidate, Transport::Rc),
+            (Extra::Nothing, Transport::Uc),
+            (Extra::Immediate, Transport::Uc),
+        ] {
+            let opcode = Opcode::new(transport, Operation::Send, Position::Only, extra).unwrap();
+            assert!(opcode.is_whole_send());
+            for (length, solicited) in [(0, false), (8, true), (256, false), (257, true)] {
+                let headers = Headers {
+                    imm: (extra == Extra::Immediate).then_some(3),
+                    ieth: (extra == Extra::Invalidate).then_some(4),
+                    ..Headers::NONE
+                };
+                let bth = Bth { solicited, ..Bth::new(opcode, 1, Psn::new(5)) };
+                let packet = Packet { bth, headers, payload: &bytes[..length] };
+                for progress in before {
+                    let said = progress.follow(&packet, Mtu::LEAST);
+                    assert_eq!(said, progress.follow_part(&packet, Mtu::LEAST), "{packet:?} {progress:?}");
+                    *(if said.is_some() { &mut taken } else { &mut refused }) += 1;
+                }
+            }
+        }
+        assert_eq!((taken, refused), (15, 45));
     }
 }

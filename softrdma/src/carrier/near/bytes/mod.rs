@@ -26,7 +26,9 @@ pub(crate) use gather::{
     Gathered, gather_many, gather_pieces, gather_words, known_word, source, with_source,
 };
 pub(crate) use known_key::KnownKey;
-pub(crate) use part::{PARTS, is_better_together, put, put_parts, read_remote, take_part, take_parts};
+pub(crate) use part::{
+    PARTS, is_better_together, put, put_parts, put_whole, read_remote, take_part, take_parts,
+};
 pub(crate) use pin::{Use, look_again, lookup, pin};
 pub use place::place;
 pub(crate) use place::{fetch_many, place_again, place_many, place_pieces, put_words};

@@ -119,6 +119,25 @@ pub(crate) fn put_parts(
     done.map_err(|_| MoveError::Target)
 }
 
+/// Copies all bytes of a message to the beginning of a piece of own memory of this protection domain, which has
+/// room for them.
+///
+/// # Errors
+/// As those of [`put_parts`].
+#[inline]
+pub(crate) fn put_whole(endpoint: &Endpoint, pd: u32, sge: &Sge, bytes: &[u8]) -> Result<(), MoveError> {
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    let (entry, _in_use) = endpoint.keys.hold(sge.lkey).ok_or(MoveError::Target)?;
+    check_local(Some(&entry.key), pd, sge.addr, sge.length, true).map_err(|_| MoveError::Target)?;
+    if bytes.len() <= FEW {
+        write(endpoint, &entry, sge.addr, bytes)
+    } else {
+        put(endpoint, &entry, sge.addr, std::iter::once(bytes))
+    }
+}
+
 /// The bytes of `parts` from this one on, so many, in parts.
 fn some_of<'a>(parts: &'a [&'a [u8]], from: usize, length: usize) -> impl Iterator<Item = &'a [u8]> {
     let (mut skip, mut left) = (from, length);
