@@ -14,8 +14,9 @@ use std::collections::{HashMap, HashSet, TryReserveError, VecDeque};
 use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, Weak};
 
-/// The largest allocation, in bytes, that is served where the C library has no memory.
-pub const SMALL: usize = 4096;
+/// The largest allocation, in bytes, that is served where the C library has no memory. The locks of the model
+/// checker are larger.
+pub const SMALL: usize = if cfg!(loom) { 8192 } else { 4096 };
 
 /// The two counts that stand before the value of an `Arc`.
 const COUNTS: usize = 2 * size_of::<usize>();

@@ -16,6 +16,7 @@ use super::send::SendSide;
 use crate::carrier::far::batch::Batch;
 use crate::carrier::far::datagram::Arrived;
 use crate::carrier::far::pause::Left;
+use crate::carrier::far::port::flow::Flow;
 use crate::carrier::far::port::receive::TOGETHER;
 use crate::carrier::far::receiver::Receiver;
 use crate::carrier::far::sender::{Sender, message};
@@ -23,6 +24,7 @@ use crate::carrier::far::way::Way;
 use crate::carrier::far::{Peer, Sides};
 use crate::carrier::initiator::Initiator;
 use crate::carrier::near::bytes::{self, PARTS};
+use crate::carrier::near::completion_order::CompletionOrder;
 use crate::carrier::near::target::Target;
 use crate::carrier::near::windows::{bind, local_invalidate};
 use crate::carrier::wr::{Data, Wr};
@@ -68,6 +70,7 @@ struct ReadBytes<'p> {
 
 impl<'p> ReadBytes<'p> {
     /// None.
+    #[inline(always)]
     fn new() -> Self {
         Self { ticket: None, offset: 0, end: 0, parts: Batch::new() }
     }
@@ -222,8 +225,7 @@ impl QueuePair {
     fn end_far(&self, side: &mut SendSide, far: &mut Sender) -> bool {
         let mut has_ended = false;
         while let Some(done) = far.requester.done() {
-            let Some(wr) = side.ring.front() else { break };
-            let (request, order) = (wr.posted(), self.completion_order(&wr));
+            let Some(request) = side.ring.front_posted() else { break };
             let action = match done.status {
                 Status::Success => {
                     // The time counts for what is tried again.
@@ -233,7 +235,8 @@ impl QueuePair {
             };
             side.ring.pop();
             far.ended();
-            self.follow_outcome(side, &request, action, &order);
+            // No completion of this process comes before it: only a near target's bell keeps one back.
+            self.follow_outcome(side, &request, action, &CompletionOrder::new(None));
             if matches!(action, Action::Fail(..)) {
                 // All others were flushed.
                 far.forget();
@@ -308,18 +311,19 @@ impl QueuePair {
         }
     }
 
-    /// Takes packets from another host that came together. What follows from them follows when those that came
-    /// with them are taken: [`QueuePair::settle_arrivals`].
-    pub(super) fn arrived(&self, all: &[Arrived<'_>]) {
+    /// Takes packets from another host that came together, this way. What follows from them follows when those
+    /// that came with them are taken: [`QueuePair::settle_arrivals`].
+    pub(super) fn arrived(&self, flow: &Flow, all: &[Arrived<'_>]) {
         let mut arrivals = self.arrivals.lock();
-        let Some(receiver) = arrivals.as_mut() else { return };
+        let Some(receiver) = arrivals.as_mut().filter(|receiver| receiver.peer.sent(flow)) else { return };
+        let is_marked = flow.is_marked();
         let mut admitted = Batch::<_, TOGETHER>::new();
         for arrived in all {
-            if !receiver.is_from_peer(arrived) {
+            if !receiver.admits(arrived) {
                 continue;
             }
             let opcode = arrived.packet.bth.opcode;
-            if arrived.flow.is_marked() && opcode.is_heavy() {
+            if is_marked && opcode.is_heavy() {
                 receiver.responder.marked(self.device().now());
             }
             if opcode == WireOpcode::CONGESTION_NOTIFICATION {
@@ -332,10 +336,10 @@ impl QueuePair {
         for run in admitted.all().chunk_by(|one, next| is_answer(one) == is_answer(next)) {
             if is_answer(&run[0]) {
                 held = None;
-                self.take_answers(run);
+                self.take_answers(flow, run);
             } else if let Some(receiver) = held.get_or_insert_with(|| self.arrivals.lock()).as_mut()
                 // Since the answers before it may have been connected to another.
-                && receiver.peer.sent(run[0].flow)
+                && receiver.peer.sent(flow)
             {
                 self.take_requests(receiver, run);
             }
@@ -354,18 +358,20 @@ impl QueuePair {
     }
 
     /// What answers end has ended before what comes behind them.
-    fn take_answers(&self, answers: &[&Arrived<'_>]) {
+    #[inline(never)]
+    fn take_answers(&self, flow: &Flow, answers: &[&Arrived<'_>]) {
         // The program keeps it: as if the answers had been lost on the way.
         let Some(mut side) = self.send_side_soon() else { return };
+        // Meanwhile it may have been connected to another.
+        if !side.far.as_ref().is_some_and(|far| far.peer.sent(flow)) {
+            return;
+        }
         let Some(mut far) = side.far.take() else { return };
+        let is_marked = flow.is_marked();
         let mut read = ReadBytes::new();
-        for Arrived { flow, packet, .. } in answers {
-            // Meanwhile it may have been connected to another.
-            if !far.peer.sent(flow) {
-                continue;
-            }
+        for Arrived { packet, .. } in answers {
             // Answers to reads are as many as it asked for.
-            if flow.is_marked() && packet.bth.opcode.operation() == Operation::ReadResponse {
+            if is_marked && packet.bth.opcode.operation() == Operation::ReadResponse {
                 far.requester.congested();
             }
             self.follow_answer(&side, &mut far, packet, &mut read);
@@ -373,6 +379,19 @@ impl QueuePair {
         self.place(&side, &mut far, &mut read);
         self.end_far(&mut side, &mut far);
         side.far = Some(far);
+        self.end_waiting(&mut side);
+    }
+
+    /// Where all that was posted has ended, the send queue waits for nothing; whether that is so.
+    #[inline]
+    fn end_waiting(&self, side: &mut SendSide) -> bool {
+        let has_ended = side.ring.is_empty() && !side.unflushed && self.state() != QpState::Err;
+        if has_ended {
+            // What has ended has left the queue.
+            self.due_at.store(due::NEVER, Ordering::Relaxed);
+            self.tell_drained(side);
+        }
+        has_ended
     }
 
     fn follow_answer<'p>(
@@ -430,17 +449,17 @@ impl QueuePair {
             None => (false, false),
         };
         let left = if answers { self.answer() } else { Left::Nothing };
+        if self.due_at.load(Ordering::Relaxed) == due::NEVER && self.state() != QpState::Err {
+            // The send queue waits for nothing, so that who posts next finds all as it is now.
+            return left;
+        }
         // Where the program keeps it, those that look after what waits come back to it.
         let Some(mut side) = self.send_side_soon() else { return left };
         let SendSide { far: Some(far), .. } = &mut *side else { return left };
         if has_heard {
             far.requester.heard();
         }
-        if side.ring.is_empty() && !side.unflushed && self.state() != QpState::Err {
-            // What has ended has left the queue.
-            self.due_at.store(due::NEVER, Ordering::Relaxed);
-            self.tell_drained(&mut side);
-        } else {
+        if !self.end_waiting(&mut side) {
             self.work(&mut side, false);
         }
         left

@@ -20,7 +20,7 @@ use crate::carrier::far::network::{Looked, Missing, Network};
 use crate::carrier::far::pause::{Left, Pause};
 use crate::carrier::near::number::place_of;
 use crate::wire::opcode::Transport;
-use crate::wire::packet::Packet;
+use crate::wire::packet::{Bth, Packet};
 
 /// Queue pairs that packets of one look came for, at most, before what follows is seen to.
 const TOUCHED: usize = 16;
@@ -195,10 +195,16 @@ impl Touched {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn settle(&mut self, net: &Net, later: Option<&Later>) {
-        let Some(first) = self.first.take() else { return };
-        settle(net, &first, later);
+        if let Some(first) = self.first.take() {
+            self.settle_all(net, &first, later);
+        }
+    }
+
+    #[inline(never)]
+    fn settle_all(&mut self, net: &Net, first: &Arc<QueuePair>, later: Option<&Later>) {
+        settle(net, first, later);
         for qp in self.others.take().iter().flatten().flatten() {
             settle(net, qp, later);
         }
@@ -309,19 +315,20 @@ impl Device {
         let own = self.endpoint.segment.owner().slot();
         let mut looked = net.network.receive(began, |all| {
             packets += all.len();
-            let receiver = |Arrived { packet: Packet { bth, .. }, .. }: &Arrived<'_>| {
-                (bth.dest_qp, bth.opcode.transport() == Transport::Ud)
-            };
-            for arrived in all.chunk_by(|one, next| receiver(one) == receiver(next)) {
-                let (flow, (dest_qp, is_datagram)) = (arrived[0].flow, receiver(&arrived[0]));
+            let is_datagram = |bth: &Bth| bth.opcode.transport() == Transport::Ud;
+            for arrived in all.chunk_by(|one, next| {
+                let (one, next) = (&one.packet.bth, &next.packet.bth);
+                one.dest_qp == next.dest_qp && is_datagram(one) == is_datagram(next)
+            }) {
+                let Arrived { flow, packet: Packet { bth, .. }, .. } = &arrived[0];
                 if flow.is_to_group() {
                     arrived.iter().for_each(|datagram| self.group_datagram_arrived(datagram));
                     continue;
                 }
-                let place = place_of(dest_qp).filter(|(slot, _)| *slot == own);
+                let place = place_of(bth.dest_qp).filter(|(slot, _)| *slot == own);
                 let Some(qp) = place.and_then(|(_, index)| self.queue_pair(index)) else { continue };
-                if !is_datagram {
-                    qp.arrived(arrived);
+                if !is_datagram(bth) {
+                    qp.arrived(flow, arrived);
                     touched.add(net, qp, later);
                 } else if net.addresses.has(flow.destination) {
                     arrived.iter().for_each(|datagram| qp.datagram_arrived(datagram));

@@ -6,6 +6,7 @@ use crate::carrier::far::way::Route;
 use crate::carrier::wr::{Data, Datagram, Wr};
 use crate::rules::receive::Sge;
 use crate::rules::request::{ATOMIC_WRITE_BYTES, Limits, Operands};
+use crate::rules::requester::Posted;
 use crate::rules::verbs::{Opcode, SendFlags};
 
 /// A request without its data.
@@ -142,8 +143,18 @@ impl Ring {
         self.nth(0)
     }
 
+    /// What its completion says of it.
+    pub(super) fn front_posted(&self) -> Option<Posted> {
+        self.at(0).map(|wr| wr.posted())
+    }
+
     /// The request with this number, from the oldest on.
     pub(super) fn nth(&self, number: usize) -> Option<Wr<'_>> {
+        self.at(number)
+    }
+
+    #[inline(always)]
+    fn at(&self, number: usize) -> Option<Wr<'_>> {
         let place = (self.head + number) % self.capacity.max(1);
         let slot = (number < self.len).then(|| &self.slots[place])?;
         let data = match slot.inline {

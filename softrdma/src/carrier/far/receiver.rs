@@ -76,13 +76,15 @@ impl Receiver {
         Ok(Self { peer, responder, identifications, has_heard, fresh, target })
     }
 
-    /// Whether a packet is the peer's.
-    pub(crate) fn is_from_peer(&mut self, arrived: &Arrived<'_>) -> bool {
-        self.peer.sent(arrived.flow) && self.identifications.admits(arrived.identification)
+    /// Whether a packet that came from the peer's address is the peer's.
+    #[inline]
+    pub(crate) fn admits(&mut self, arrived: &Arrived<'_>) -> bool {
+        self.identifications.admits(arrived.identification)
     }
 
     /// Takes the first of some requests from the peer with those that [join](Responder::join) it, and does what
     /// it asks for: whether the queue pair broke over it, and how many they were.
+    #[inline(never)]
     pub(crate) fn take(&mut self, endpoint: &Endpoint, requests: &[&Arrived<'_>]) -> (bool, usize) {
         let Some(Arrived { packet: first, .. }) = requests.first() else { return (false, 0) };
         self.fresh.packets = self.fresh.packets.saturating_add(1);
@@ -119,6 +121,7 @@ impl Receiver {
         std::mem::take(&mut self.has_heard)
     }
 
+    #[inline(never)]
     fn carry_out(&mut self, endpoint: &Endpoint, piece: &Piece, payload: &[&[u8]]) -> Option<Executed> {
         let length = payload.iter().map(|part| part.len()).sum();
         let memory = piece.memory.map(|memory| memory.rkey);
