@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ironverbs_os::growth::{TryFill, try_room};
+use ironverbs_os::growth::try_filled;
 use queue_lock::{QueueGuard, QueueLock};
 
 use super::batch::Batch;
@@ -15,7 +15,7 @@ use super::port::flow::Flow;
 use super::port::number::udp_port;
 use super::port::options::Options;
 use super::port::receive::{Inbox, TOGETHER};
-use super::port::send::{Outbox, Packet as Sealed, Piece};
+use super::port::send::{Outbox, Packets, Part};
 use super::port::socket::Socket;
 use super::port::{Port, groups};
 use crate::capture;
@@ -24,14 +24,14 @@ use crate::faults;
 use crate::shm::copy::Span;
 use crate::wire::connection::Mtu;
 use crate::wire::flow::Flow as WireFlow;
-use crate::wire::icrc::{self, ICRC_BYTES, Recent};
+use crate::wire::icrc::{self, Ahead, ICRC_BYTES, Recent};
 use crate::wire::opcode::Opcode as WireOpcode;
 use crate::wire::packet::{Head, MAX_HEAD, Packet};
 
 /// Packets that leave together: two datagrams full of the longest.
 pub(crate) const BURST: usize = 30;
-/// Room for a packet: headers, payload and pad, from one cache line on.
-const ROOM: usize = (MAX_HEAD + Mtu::MOST.bytes() as usize + 3).next_multiple_of(64);
+/// Room for a packet: headers, payload, pad and ICRC, from one cache line on.
+const ROOM: usize = (MAX_HEAD + Mtu::MOST.bytes() as usize + 3 + ICRC_BYTES).next_multiple_of(64);
 /// How often one look takes what has arrived, before others get their turn.
 const ROUNDS: usize = 8;
 
@@ -66,10 +66,54 @@ struct Incoming {
 #[derive(Debug)]
 struct Outgoing {
     outbox: Box<Outbox>,
-    bytes: Vec<u8>,
+    rooms: Rooms,
+    recent: Recent,
+}
+
+#[derive(Debug)]
+struct Rooms {
+    rooms: Box<[[u8; ROOM]]>,
     /// Bytes of each packet.
     lengths: [usize; BURST],
-    recent: Recent,
+    /// With which identification each was sealed.
+    identifications: [u16; BURST],
+}
+
+/// Packets in rooms, which end with their checksums there.
+struct Launched<'a> {
+    rooms: &'a mut Rooms,
+    count: usize,
+    ahead: Ahead,
+    /// So many have their checksums, the first of them.
+    sealed: usize,
+}
+
+impl Packets for Launched<'_> {
+    #[inline(always)]
+    fn count(&self) -> usize {
+        self.count
+    }
+
+    #[inline(always)]
+    fn length(&self, nth: usize) -> usize {
+        self.rooms.lengths[nth] + ICRC_BYTES
+    }
+
+    #[inline(always)]
+    fn parts(&self, _: usize) -> usize {
+        1
+    }
+
+    #[inline(always)]
+    fn seal(&mut self, nth: usize, identification: u16, _: &mut [u8; ICRC_BYTES], parts: &mut [Part]) {
+        let Rooms { rooms, lengths, identifications } = &mut *self.rooms;
+        let (packet, behind) = rooms[nth].split_at_mut(lengths[nth]);
+        behind[..ICRC_BYTES].copy_from_slice(&self.ahead.icrc(identification, packet));
+        identifications[nth] = identification;
+        self.sealed = self.sealed.max(nth + 1);
+        // SAFETY: the room is the burst's until the packets have left.
+        parts[0] = unsafe { Part::of(&mut rooms[nth][..lengths[nth] + ICRC_BYTES]) };
+    }
 }
 
 impl Network {
@@ -80,11 +124,10 @@ impl Network {
     pub(crate) fn open(slot: u16) -> Result<Self, Missing> {
         let no_memory = |_: Error| Missing::NoMemory;
         let (outbox, inbox) = (Outbox::new().map_err(no_memory)?, Inbox::new().map_err(no_memory)?);
-        let mut bytes: Vec<u8> = try_room(BURST * ROOM).map_err(|_| Missing::NoMemory)?;
-        bytes.fill_reserved(BURST * ROOM, || 0);
+        let rooms = try_filled(BURST, || [0; ROOM]).map_err(|_| Missing::NoMemory)?;
+        let rooms = Rooms { rooms, lengths: [0; BURST], identifications: [0; BURST] };
         let port = Port::open(slot, Options::default()).map_err(Missing::Port)?;
-        let outgoing =
-            QueueLock::new(Outgoing { outbox, bytes, lengths: [0; BURST], recent: Recent::default() });
+        let outgoing = QueueLock::new(Outgoing { outbox, rooms, recent: Recent::default() });
         let incoming = QueueLock::new(Incoming { inbox, late: Late::default(), recent: Recent::default() });
         Ok(Self { port, outgoing, incoming, late: u64::MAX.into() })
     }
@@ -95,6 +138,7 @@ impl Network {
     }
 
     /// Packets to a peer, which leave when there are many, and at the end.
+    #[inline(always)]
     pub(crate) fn burst(&self, flow: &Flow) -> Burst<'_> {
         Burst { port: &self.port, outgoing: self.outgoing.lock(), flow: *flow, count: 0, train: BURST }
     }
@@ -259,6 +303,7 @@ impl Burst<'_> {
     ///
     /// # Errors
     /// Those of `fill`: the packet is not sent.
+    #[inline]
     pub(crate) fn push<E>(
         &mut self,
         head: &Head,
@@ -268,14 +313,13 @@ impl Burst<'_> {
         if self.count == BURST {
             self.launch();
         }
-        let Outgoing { bytes, lengths, .. } = &mut *self.outgoing;
-        let room = &mut bytes[self.count * ROOM..][..ROOM];
-        let mut headers = [0; MAX_HEAD];
-        let before = head.write(&mut headers);
-        room[..before].copy_from_slice(&headers[..before]);
+        let Rooms { rooms, lengths, .. } = &mut self.outgoing.rooms;
+        let room = &mut rooms[self.count];
+        let (headers, _) = room.split_first_chunk_mut().expect("longer than headers");
+        let before = head.write(headers);
         fill(&mut room[before..][..length])?;
         let end = before + length + usize::from(head.bth.pad);
-        room[before + length..end].fill(0);
+        room[before + length..end].iter_mut().for_each(|pad| *pad = 0);
         lengths[self.count] = end;
         self.count += 1;
         Ok(())
@@ -306,31 +350,25 @@ impl Burst<'_> {
     pub(crate) fn launch(&mut self) -> usize {
         let count = std::mem::take(&mut self.count);
         let wire = wire_flow(self.flow.source, udp_port(), self.flow.destination);
-        let (Some(wire), Outgoing { outbox, bytes, lengths, recent }) = (wire, &mut *self.outgoing) else {
+        let (Some(wire), Outgoing { outbox, rooms, recent }) = (wire, &mut *self.outgoing) else {
             return count;
         };
         if let Some(faults) = faults::active() {
             if faults.is_link_down() {
                 return count;
             }
-            faults.packets_leave((0..count).map(|n| lengths[n] as u64).sum());
+            faults.packets_leave(rooms.lengths[..count].iter().map(|length| *length as u64).sum());
         }
-        let packet = |n: usize| &bytes[n * ROOM..][..lengths[n]];
-        let (mut pieces, mut packets) = (Batch::<_, BURST>::new(), Batch::<_, BURST>::new());
-        (0..count).for_each(|n| pieces.push([Piece::of(packet(n))]));
-        pieces.all().iter().for_each(|pieces| packets.push(Sealed(pieces)));
-        let mut sealed = [(0, [0; ICRC_BYTES]); BURST];
-        let ahead = recent.of(&wire);
-        let seal = |n: usize, identification| {
-            sealed[n] = (identification, ahead.icrc(identification, packet(n)));
-            sealed[n].1
-        };
-        let sent = outbox.send_in_trains(self.port.own(), &self.flow, packets.all(), self.train, seal);
+        let mut packets = Launched { rooms, count, ahead: recent.of(&wire), sealed: 0 };
+        let sent = outbox.send_in_trains(self.port.own(), &self.flow, &mut packets, self.train);
+        let sealed = packets.sealed;
         let left = if sent.error == Some(SendError::Full) { sent.packets } else { count };
         if let Some(capture) = capture::active() {
             let mut batch = capture.batch();
-            for (n, (identification, icrc)) in sealed[..left].iter().enumerate() {
-                batch.add_sealed(&wire, *identification, packet(n), icrc);
+            for nth in 0..left.min(sealed) {
+                let (packet, behind) = rooms.rooms[nth].split_at(rooms.lengths[nth]);
+                let icrc = behind.first_chunk().expect("room for it");
+                batch.add_sealed(&wire, rooms.identifications[nth], packet, icrc);
             }
         }
         left

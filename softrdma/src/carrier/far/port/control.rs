@@ -3,7 +3,7 @@
 use std::mem::size_of;
 use std::net::Ipv6Addr;
 
-use super::flow::Flow;
+use super::flow::{Flow, name};
 
 /// Bytes of a header, and what the next one and the value are aligned to.
 const HEADER: usize = size_of::<libc::cmsghdr>();
@@ -114,6 +114,36 @@ impl Control {
     }
 }
 
+/// What was written for a datagram, with where that goes: it stays for the next one where that is alike.
+#[derive(Clone, Copy)]
+pub(super) struct Written {
+    to: libc::sockaddr_in6,
+    control: Control,
+    of: Option<(Flow, u16)>,
+}
+
+impl Written {
+    pub(super) fn new() -> Self {
+        Self { to: name(Ipv6Addr::UNSPECIFIED, 0, 0), control: Control::new(), of: None }
+    }
+
+    /// The address, and as [`Control::write`].
+    #[inline]
+    pub(super) fn of(&mut self, flow: &Flow, segment: u16) -> (&mut libc::sockaddr_in6, &mut Control) {
+        if self.of.as_ref().is_none_or(|(of, length)| of != flow || *length != segment) {
+            self.write(flow, segment);
+        }
+        (&mut self.to, &mut self.control)
+    }
+
+    #[cold]
+    fn write(&mut self, flow: &Flow, segment: u16) {
+        self.to = name(flow.destination, flow.destination_port, flow.interface);
+        self.control.write(flow, segment);
+        self.of = Some((*flow, segment));
+    }
+}
+
 /// What the kernel says of a datagram.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Beside {
@@ -192,6 +222,33 @@ mod tests {
             let hops = (hops, length(4), 5);
             let expected = [(libc::IPV6_PKTINFO, length(20), 0xfd), (class, length(4), 0x0a), hops, segment];
             assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_written_anew_where_anything_differs() {
+        let mut written = Written::new();
+        let base = flow("fd00::2");
+        let flows = [
+            base,
+            base,
+            Flow { source: "fd00::3".parse().unwrap(), ..base },
+            Flow { interface: 8, ..base },
+            Flow { traffic_class: 0, ..base },
+            Flow { hop_limit: 0, ..base },
+            Flow { destination_port: 4792, ..base },
+            flow("::ffff:10.0.0.2"),
+        ];
+        for flow in flows {
+            for segment in [0, 24, 24, 28] {
+                let mut expected = Control::new();
+                expected.write(&flow, segment);
+                let (to, control) = written.of(&flow, segment);
+                let there = name(flow.destination, flow.destination_port, flow.interface);
+                assert_eq!((to.sin6_addr.s6_addr, to.sin6_port), (there.sin6_addr.s6_addr, there.sin6_port));
+                let bytes = |control: &Control| control.bytes[..control.length()].to_vec();
+                assert_eq!(bytes(control), bytes(&expected));
+            }
         }
     }
 

@@ -11,13 +11,14 @@
 
 use std::marker::PhantomData;
 use std::mem::{size_of, zeroed};
+use std::ops::Range;
 
 use ironverbs_os::growth::try_box;
 use ironverbs_os::sys::uncancelled;
 
 use crate::error::Error;
 
-use super::control::Control;
+use super::control::Written;
 use super::error::SendError;
 use super::flow::{Flow, NAME, name};
 use super::number::udp_port;
@@ -27,7 +28,7 @@ use super::socket::Socket;
 /// Pieces that one packet may have.
 pub const PIECES: usize = PARTS - 1;
 /// Bytes of a packet's invariant CRC.
-const SEAL: usize = 4;
+pub(crate) const SEAL: usize = 4;
 /// Pieces and checksums of one call.
 const PARTS: usize = 256;
 /// Messages of one call: trains, or packets that leave by themselves.
@@ -70,10 +71,63 @@ impl<'a> Piece<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct Packet<'a>(pub &'a [Piece<'a>]);
 
-impl Packet<'_> {
-    /// Bytes, with those of the invariant CRC.
-    fn length(&self) -> usize {
-        self.0.iter().map(Piece::length).fold(SEAL, usize::saturating_add)
+/// Packets to be sent, in their order.
+pub(crate) trait Packets {
+    /// How many.
+    fn count(&self) -> usize;
+
+    /// Bytes of one, with those of the invariant CRC.
+    fn length(&self, nth: usize) -> usize;
+
+    /// In how many parts it leaves.
+    fn parts(&self, nth: usize) -> usize;
+
+    /// Ends one with its invariant CRC, with this identification of IPv4, and says where its parts are. There
+    /// are four bytes for the CRC beside.
+    fn seal(&mut self, nth: usize, identification: u16, beside: &mut [u8; SEAL], parts: &mut [Part]);
+}
+
+/// Where bytes are that leave.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct Part(libc::iovec);
+
+impl Part {
+    /// Those of a slice.
+    ///
+    /// # Safety
+    /// It is there, and nobody writes to it, until the packets have left.
+    #[inline(always)]
+    pub(crate) unsafe fn of(bytes: &mut [u8]) -> Self {
+        Part(libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() })
+    }
+}
+
+/// Packets made of pieces, and what says their checksums.
+struct Pieced<'a, S> {
+    packets: &'a [Packet<'a>],
+    seal: S,
+}
+
+impl<S: FnMut(usize, u16) -> [u8; SEAL]> Packets for Pieced<'_, S> {
+    fn count(&self) -> usize {
+        self.packets.len()
+    }
+
+    fn length(&self, nth: usize) -> usize {
+        self.packets[nth].0.iter().map(Piece::length).fold(SEAL, usize::saturating_add)
+    }
+
+    fn parts(&self, nth: usize) -> usize {
+        self.packets[nth].0.len() + 1
+    }
+
+    fn seal(&mut self, nth: usize, identification: u16, beside: &mut [u8; SEAL], parts: &mut [Part]) {
+        *beside = (self.seal)(nth, identification);
+        let pieces = self.packets[nth].0.iter().map(|piece| Part(piece.0));
+        // SAFETY: the bytes beside are the outbox's, as long as it sends.
+        let last = unsafe { Part::of(beside) };
+        parts.iter_mut().zip(pieces.chain([last])).for_each(|(to, part)| *to = part);
     }
 }
 
@@ -89,9 +143,9 @@ pub struct Sent {
 
 /// What a system call that sends is told; kept, since it is large.
 pub struct Outbox {
-    parts: [libc::iovec; PARTS],
+    parts: [Part; PARTS],
     seals: [[u8; SEAL]; PACKETS],
-    controls: [Control; MESSAGES],
+    controls: [Written; MESSAGES],
     messages: [libc::mmsghdr; MESSAGES],
     /// Behind which packet each message ends.
     ends: [usize; MESSAGES],
@@ -112,11 +166,11 @@ impl Outbox {
     /// # Errors
     /// [`Error::NoMemory`].
     pub fn new() -> Result<Box<Self>, Error> {
-        let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        let nothing = Part(libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 });
         Ok(try_box(Outbox {
             parts: [nothing; PARTS],
             seals: [[0; SEAL]; PACKETS],
-            controls: [Control::new(); MESSAGES],
+            controls: [Written::new(); MESSAGES],
             // SAFETY: made of integers and pointers, for which all zeroes is a value.
             messages: unsafe { zeroed() },
             ends: [0; MESSAGES],
@@ -132,32 +186,32 @@ impl Outbox {
         packets: &[Packet<'_>],
         seal: impl FnMut(usize, u16) -> [u8; SEAL],
     ) -> Sent {
-        self.send_in_trains(socket, flow, packets, TRAIN, seal)
+        self.send_in_trains(socket, flow, &mut Pieced { packets, seal }, TRAIN)
     }
 
-    /// The same, with so many packets in a message at most.
-    pub fn send_in_trains(
+    /// The same of packets however they are made, with so many in a message at most.
+    #[inline]
+    pub(crate) fn send_in_trains(
         &mut self,
         socket: &Socket,
         flow: &Flow,
-        packets: &[Packet<'_>],
+        packets: &mut impl Packets,
         most: usize,
-        mut seal: impl FnMut(usize, u16) -> [u8; SEAL],
     ) -> Sent {
-        let mut sent = 0;
+        let (mut sent, all) = (0, packets.count());
         // Those before leave by themselves, whatever the socket does.
         let mut singles = 0;
-        while let Some(rest) = packets.len().checked_sub(sent).filter(|rest| *rest > 0) {
+        while sent < all {
             let trains = socket.sends_trains();
             let (train, end) = match trains && sent >= singles {
-                true => (most.clamp(1, TRAIN), sent + rest),
-                false => (1, if trains { singles } else { sent + rest }),
+                true => (most.clamp(1, TRAIN), all),
+                false => (1, if trains { singles } else { all }),
             };
-            let count = self.load(flow, &packets[..end], sent, train, &mut seal);
+            let count = self.load(flow, packets, sent..end, train);
             if count == 0 {
                 return Sent { packets: sent, error: Some(SendError::Shape) };
             }
-            match self.launch(socket, flow, count) {
+            match self.launch(socket, count) {
                 Ok(launched) => sent = self.ends[launched.clamp(1, count) - 1],
                 Err(libc::EINTR) => {}
                 Err(libc::EIO | libc::EOPNOTSUPP | libc::ENOPROTOOPT | libc::ENOSYS)
@@ -173,34 +227,25 @@ impl Outbox {
         Sent { packets: sent, error: None }
     }
 
-    /// Makes messages of the packets from `first` on, with at most `train` in each: how many there is room for.
-    fn load(
-        &mut self,
-        flow: &Flow,
-        packets: &[Packet<'_>],
-        first: usize,
-        train: usize,
-        seal: &mut impl FnMut(usize, u16) -> [u8; SEAL],
-    ) -> usize {
-        let (mut at, mut part, mut count) = (first, 0, 0);
+    /// Makes messages of these packets, with at most `train` in each: how many there is room for.
+    #[inline]
+    fn load(&mut self, flow: &Flow, packets: &mut impl Packets, which: Range<usize>, train: usize) -> usize {
+        let (mut at, mut part, mut count) = (which.start, 0, 0);
         while count < MESSAGES {
             let (began, from) = (at, part);
             let (mut longest, mut length, mut is_last) = (0, 0, false);
-            while let Some(packet) = packets.get(at) {
-                let size = packet.length();
+            while at < which.end {
+                let (size, parts) = (packets.length(at), packets.parts(at));
                 let joins = at == began || !is_last && size <= longest && length + size <= LONGEST;
-                let fits = at - first < PACKETS && part + packet.0.len() < PARTS;
-                if at - began == train || !joins || !fits {
+                let Some(beside) = self.seals.get_mut(at - which.start) else { break };
+                let Some(to) = self.parts.get_mut(part..).and_then(|left| left.get_mut(..parts)) else {
+                    break;
+                };
+                if at - began == train || !joins {
                     break;
                 }
-                for (to, piece) in self.parts[part..].iter_mut().zip(packet.0) {
-                    *to = piece.0;
-                }
-                part += packet.0.len();
-                let own = &mut self.seals[at - first];
-                *own = seal(at, (at - began) as u16);
-                self.parts[part] = libc::iovec { iov_base: own.as_mut_ptr().cast(), iov_len: SEAL };
-                part += 1;
+                packets.seal(at, (at - began) as u16, beside, to);
+                part += parts;
                 longest = longest.max(size);
                 (length, is_last) = (length + size, size < longest);
                 at += 1;
@@ -210,9 +255,13 @@ impl Outbox {
             }
             // A train is no longer than `LONGEST`.
             let segment = if at - began > 1 { longest as u16 } else { 0 };
-            self.controls[count].write(flow, segment);
+            let (to, control) = self.controls[count].of(flow, segment);
             let header = &mut self.messages[count].msg_hdr;
-            header.msg_iov = &raw mut self.parts[from];
+            header.msg_name = (&raw mut *to).cast();
+            header.msg_namelen = NAME;
+            header.msg_control = control.as_mut_ptr().cast();
+            header.msg_controllen = control.length() as _;
+            header.msg_iov = self.parts[from..].as_mut_ptr().cast();
             header.msg_iovlen = (part - from) as _;
             self.ends[count] = at;
             count += 1;
@@ -221,18 +270,12 @@ impl Outbox {
     }
 
     /// Sends the first messages: how many have left, at least one.
-    fn launch(&mut self, socket: &Socket, flow: &Flow, count: usize) -> Result<usize, i32> {
-        let mut to = name(flow.destination, flow.destination_port, flow.interface);
-        for (message, control) in self.messages.iter_mut().zip(&mut self.controls).take(count) {
-            message.msg_hdr.msg_name = (&raw mut to).cast();
-            message.msg_hdr.msg_namelen = NAME;
-            message.msg_hdr.msg_control = control.as_mut_ptr().cast();
-            message.msg_hdr.msg_controllen = control.length() as _;
-        }
+    #[inline]
+    fn launch(&mut self, socket: &Socket, count: usize) -> Result<usize, i32> {
         let (fd, flags) = (socket.raw(), libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
         // The bare call is no cancellation point.
-        // SAFETY: headers, name, control and lists of pieces live across the call; the kernel reads the pieces,
-        // and says so where they are not there.
+        // SAFETY: headers, name, control and lists of parts live across the call, and what these point to does,
+        // as who made them promised, or is the program's, of which the kernel says where it is not there.
         let sent = unsafe {
             let messages = self.messages.as_mut_ptr();
             match count {
