@@ -181,14 +181,14 @@ impl QueuePair {
         }
     }
 
-    /// Sends what was posted, after what is to be answered or with it.
+    /// Sends what was posted, the last request of so many bytes, after what is to be answered or with it.
     #[inline(never)]
-    pub(super) fn send_posted(&self, side: &mut SendSide) {
+    pub(super) fn send_posted(&self, side: &mut SendSide, length: u64) {
         if side.far.is_none() {
             self.work(side, true);
             return;
         }
-        let is_small = side.ring.len() == 1 && side.ring.front().is_some_and(|wr| wr.data.length() <= SMALL);
+        let is_small = side.ring.len() == 1 && length <= SMALL;
         match side.far.as_mut().filter(|_| is_small) {
             Some(far) => far.is_answered_behind = true,
             None => self.answer_or_keep(),

@@ -121,8 +121,8 @@ pub struct Sending<'a> {
     pub(super) side: QueueGuard<'a, SendSide>,
     /// Requests that were accepted and are not posted yet.
     pub(super) accepted: u32,
-    /// Requests for another host were posted, which leave together.
-    posted_far: bool,
+    /// Requests for another host were posted, which leave together: bytes of the last.
+    posted_far: Option<u64>,
     /// [`QueuePair::post_word`] was not tried before.
     pub(super) tries_word: bool,
 }
@@ -200,7 +200,7 @@ impl Sending<'_> {
             // Those before it that have gone another way.
             qp.settle(side);
             side.ring.push(wr);
-            self.posted_far = true;
+            self.posted_far = Some(wr.data.length());
             return;
         }
         let (request, order) = (wr.posted(), qp.completion_order(wr));
@@ -246,8 +246,8 @@ impl Sending<'_> {
 
 impl Drop for Sending<'_> {
     fn drop(&mut self) {
-        if self.posted_far {
-            self.qp.send_posted(&mut self.side);
+        if let Some(length) = self.posted_far {
+            self.qp.send_posted(&mut self.side, length);
         }
         self.qp.settle(&mut self.side);
     }
@@ -264,7 +264,7 @@ impl QueuePair {
     #[inline(always)]
     pub fn sending_after(&self, tried_word: bool) -> Sending<'_> {
         let side = self.send_side_for_posting();
-        Sending { qp: self, side, accepted: 0, posted_far: false, tries_word: !tried_word }
+        Sending { qp: self, side, accepted: 0, posted_far: None, tries_word: !tried_word }
     }
 
     /// Posts a send request. Nothing of `wr` is needed afterwards, except registered memory.

@@ -20,7 +20,6 @@ struct Slot {
     srq_num: u32,
     sges: usize,
     inline: Option<usize>,
-    datagram: Option<Address>,
 }
 
 /// A [`Datagram`] with its header.
@@ -37,6 +36,7 @@ struct Address {
 #[derive(Debug)]
 pub(super) struct Ring {
     slots: Vec<Slot>,
+    datagrams: Vec<Option<Address>>,
     sges: Vec<Sge>,
     inline: Vec<u8>,
     capacity: usize,
@@ -53,6 +53,7 @@ impl Ring {
             (limits.max_send_sge as usize, limits.max_inline.max(ATOMIC_WRITE_BYTES) as usize);
         Ok(Self {
             slots: try_room(capacity)?,
+            datagrams: try_room(capacity)?,
             sges: try_room(capacity * sges_each)?,
             inline: try_room(capacity * inline_each)?,
             capacity,
@@ -80,10 +81,11 @@ impl Ring {
         if self.len == 0 {
             self.head = 0;
         }
-        let place = (self.head + self.len) % self.capacity.max(1);
+        let place = self.place(self.len);
         let (mut sges, mut inline) = (0, None);
         if place == self.slots.len() {
             // The first time that this place is used.
+            self.datagrams.fill_reserved(place + 1, || None);
             self.sges.fill_reserved((place + 1) * self.sges_each, Sge::default);
             self.inline.fill_reserved((place + 1) * self.inline_each, || 0);
         }
@@ -122,14 +124,14 @@ impl Ring {
             srq_num: wr.srq_num,
             sges,
             inline,
-            datagram: wr.datagram.map(|d| Address {
-                qp_num: d.qp_num,
-                qkey: d.qkey,
-                grh: *d.grh,
-                dgid: d.dgid,
-                route: d.route.copied(),
-            }),
         };
+        self.datagrams[place] = wr.datagram.map(|d| Address {
+            qp_num: d.qp_num,
+            qkey: d.qkey,
+            grh: *d.grh,
+            dgid: d.dgid,
+            route: d.route.copied(),
+        });
         if place == self.slots.len() {
             self.slots.push_reserved(slot);
         } else {
@@ -138,30 +140,37 @@ impl Ring {
         self.len += 1;
     }
 
+    /// Where the request with this number is, from the oldest on: at most the capacity.
+    #[inline(always)]
+    fn place(&self, number: usize) -> usize {
+        let place = self.head + number;
+        if place < self.capacity { place } else { place - self.capacity }
+    }
+
     /// The oldest request.
+    #[inline(always)]
     pub(super) fn front(&self) -> Option<Wr<'_>> {
         self.nth(0)
     }
 
     /// What its completion says of it.
     pub(super) fn front_posted(&self) -> Option<Posted> {
-        self.at(0).map(|wr| wr.posted())
+        self.nth(0).map(|wr| wr.posted())
     }
 
     /// The request with this number, from the oldest on.
-    pub(super) fn nth(&self, number: usize) -> Option<Wr<'_>> {
-        self.at(number)
-    }
-
     #[inline(always)]
-    fn at(&self, number: usize) -> Option<Wr<'_>> {
-        let place = (self.head + number) % self.capacity.max(1);
-        let slot = (number < self.len).then(|| &self.slots[place])?;
+    pub(super) fn nth(&self, number: usize) -> Option<Wr<'_>> {
+        if number >= self.len {
+            return None;
+        }
+        let place = self.place(number);
+        let slot = &self.slots[place];
         let data = match slot.inline {
             Some(length) => Data::Inline(&self.inline[place * self.inline_each..][..length]),
             None => Data::Sges(&self.sges[place * self.sges_each..][..slot.sges]),
         };
-        let datagram = slot.datagram.as_ref().map(|address| Datagram {
+        let datagram = self.datagrams[place].as_ref().map(|address| Datagram {
             qp_num: address.qp_num,
             qkey: address.qkey,
             grh: &address.grh,
@@ -173,7 +182,7 @@ impl Ring {
     }
 
     pub(super) fn pop(&mut self) {
-        self.head = (self.head + 1) % self.capacity.max(1);
+        self.head = self.place(1);
         self.len -= 1;
     }
 }
