@@ -12,7 +12,11 @@ use crate::carrier::far::sender::Sender;
 use crate::carrier::near::bytes;
 use crate::rules::verbs::Status;
 use crate::shm::copy::Span;
+use crate::wire::psn::Psn;
 use crate::wire::requester::message::{Ticket, Transmit};
+
+/// Packets of a burst: of which message, and their PSN.
+type Loaded = Batch<(Ticket, Psn), BURST>;
 
 /// Packets of a burst, the last of it, whose payload is still to be copied: they follow one another in a
 /// message.
@@ -53,24 +57,28 @@ impl QueuePair {
         if far.holds_for_line(now) {
             return;
         }
-        let Some(mut transmit) = far.requester.next(now) else { return far.held_up.end() };
+        let mut next = far.requester.next(now);
+        if next.is_none() {
+            return far.held_up.end();
+        }
         // Locked before the burst.
         let mut behind = far.is_answered_behind.then(|| self.arrivals.lock());
         let mut burst = network.burst(&far.peer.flow());
         burst.set_train(far.requester.train());
-        let (mut loaded, mut gathered) = (Batch::new(), None::<Gathered>);
-        loop {
-            let (wr, length) = (side.ring.nth(far.place(transmit.ticket)), transmit.length as usize);
+        let (mut loaded, mut gathered) = (Loaded::new(), None::<Gathered>);
+        while let Some(transmit) = &next {
+            let wr = side.ring.nth(far.place(transmit.ticket));
+            let length = transmit.length as usize;
             let is_later = wr.as_ref().is_some_and(|wr| bytes::is_better_together(endpoint, wr, length));
-            let goes_on = is_later && gathered.as_ref().is_some_and(|those| those.precedes(&transmit));
+            let goes_on = is_later && gathered.as_ref().is_some_and(|those| those.precedes(transmit));
             let mut is_whole = goes_on || self.gather(side, far, &mut burst, &mut gathered, &mut loaded);
             if is_whole && is_later {
                 let room = burst.push_later(&transmit.head, length);
-                gathered.get_or_insert_with(|| Gathered::before(&transmit)).add(room);
+                gathered.get_or_insert_with(|| Gathered::before(transmit)).add(room);
             } else if is_whole {
-                let taken = burst.push(&transmit.head, length, |room| {
-                    let wr = wr.filter(|_| !room.is_empty());
-                    wr.map_or(Ok(()), |wr| bytes::take_part(endpoint, &wr, transmit.offset as usize, room))
+                let taken = burst.push(&transmit.head, length, |room| match &wr {
+                    Some(wr) if length > 0 => bytes::take_part(endpoint, wr, transmit.offset as usize, room),
+                    _ => Ok(()),
                 });
                 if taken.is_err() {
                     far.requester.fail(transmit.ticket, Status::LocProtErr);
@@ -78,9 +86,9 @@ impl QueuePair {
                 }
             }
             if is_whole {
-                loaded.push(transmit);
+                loaded.push((transmit.ticket, transmit.head.bth.psn));
             }
-            let mut next = if is_whole { far.requester.next(now) } else { None };
+            next = if is_whole { far.requester.next(now) } else { None };
             if burst.is_full() || next.is_none() {
                 if !self.gather(side, far, &mut burst, &mut gathered, &mut loaded) {
                     next = None;
@@ -96,8 +104,8 @@ impl QueuePair {
                     }
                     far.is_answered_behind = receiver.responder.has_answers();
                 }
-                if let Some(unsent) = loaded.all().get(sent) {
-                    far.requester.unsend(unsent);
+                if let Some((ticket, psn)) = loaded.all().get(sent) {
+                    far.requester.unsend_from(*ticket, *psn);
                     far.held_up.begin(now, sent > 0);
                     return;
                 }
@@ -107,22 +115,30 @@ impl QueuePair {
                     return far.requester.unsend(next);
                 }
             }
-            match next {
-                Some(next) => transmit = next,
-                None => break,
-            }
         }
     }
 
     /// Copies the payload of gathered packets. Where that is not there, they do not leave, their message fails,
     /// and nothing behind it is to leave.
+    #[inline(always)]
     fn gather(
         &self,
         side: &SendSide,
         far: &mut Sender,
         burst: &mut Burst<'_>,
         gathered: &mut Option<Gathered>,
-        loaded: &mut Batch<Transmit, BURST>,
+        loaded: &mut Loaded,
+    ) -> bool {
+        gathered.is_none() || self.gather_all(side, far, burst, gathered, loaded)
+    }
+
+    fn gather_all(
+        &self,
+        side: &SendSide,
+        far: &mut Sender,
+        burst: &mut Burst<'_>,
+        gathered: &mut Option<Gathered>,
+        loaded: &mut Loaded,
     ) -> bool {
         let Some(Gathered { ticket, offset, rooms, .. }) = gathered else { return true };
         let (ticket, count) = (*ticket, rooms.all().len());

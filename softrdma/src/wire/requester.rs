@@ -242,7 +242,12 @@ impl Requester {
     }
 
     /// The next packet that may be sent, which counts as sent from now on.
+    #[inline]
     pub fn next(&mut self, now: u64) -> Option<Transmit> {
+        if self.at == self.tail && !self.is_asking() { None } else { self.next_packet(now) }
+    }
+
+    fn next_packet(&mut self, now: u64) -> Option<Transmit> {
         if let Some(question) = self.question(now) {
             return Some(question);
         }
@@ -274,8 +279,22 @@ impl Requester {
         if self.cursor == self.oldest {
             self.since = now;
         }
-        let transmit = self.packet(&pending, self.at, self.cursor, end)?;
-        let asks = transmit.head.bth.ack_req;
+        self.take_next(&pending, end, now)
+    }
+
+    /// The next packet, with which the cursor moves on: made where it is asked for, since it is long.
+    #[inline(always)]
+    fn take_next(&mut self, pending: &Pending, end: u64, now: u64) -> Option<Transmit> {
+        let next = self.packet(pending, self.at, self.cursor, end);
+        if let Some(transmit) = &next {
+            self.leaves(transmit.head.bth.ack_req, end, now);
+        }
+        next
+    }
+
+    /// The next packet, behind which `end` is, leaves.
+    #[inline]
+    fn leaves(&mut self, asks: bool, end: u64, now: u64) {
         self.unasked = if asks { 0 } else { self.unasked + 1 };
         self.tail_loss.sent(end, asks && self.cursor >= self.sent, now);
         self.cursor = end;
@@ -286,16 +305,19 @@ impl Requester {
             self.finish();
         }
         self.follow_cursor();
-        Some(transmit)
     }
 
     /// There was no room for a packet after all, nor for those that [`Requester::next`] gave since: they are
     /// next once more. Nothing was taken between, and no end of their messages was asked for. Their messages
     /// count as begun.
     pub fn unsend(&mut self, transmit: &Transmit) {
+        self.unsend_from(transmit.ticket, transmit.head.bth.psn);
+    }
+
+    /// The same of the packet of this message with this PSN.
+    pub fn unsend_from(&mut self, Ticket(ticket): Ticket, psn: Psn) {
         let next = self.connection.psn + (self.cursor as u32);
-        let behind = u64::from(next.steps_from(transmit.head.bth.psn));
-        let ticket = transmit.ticket.0;
+        let behind = u64::from(next.steps_from(psn));
         if behind == 0 || behind > self.cursor || ticket < self.head || ticket > self.at {
             return;
         }
@@ -350,6 +372,7 @@ impl Requester {
     }
 
     /// The packet of a message from this one on, where the transport has such packets.
+    #[inline]
     fn packet(&self, pending: &Pending, ticket: u64, number: u64, end: u64) -> Option<Transmit> {
         let message = &pending.message;
         let mtu = self.connection.mtu;
@@ -357,33 +380,11 @@ impl Requester {
         let offset = mtu.offset((number - pending.first) as u32);
         let to = if ends { message.length } else { mtu.offset((end - pending.first) as u32) };
         let length = to - offset;
-        let mut headers = Headers::NONE;
         let answered = is_answered(pending.operation);
         let (mut position, mut extra) = (Position::Only, Extra::Nothing);
-        match pending.operation {
-            Operation::ReadRequest => {
-                let va = message.va.wrapping_add(u64::from(offset));
-                headers.reth = Some(Reth { va, rkey: message.rkey, length });
-            }
-            Operation::CompareSwap | Operation::FetchAdd => {
-                headers.atomic = Some(AtomicEth {
-                    va: message.va,
-                    rkey: message.rkey,
-                    swap_or_add: message.swap_or_add,
-                    compare: message.compare,
-                });
-            }
-            operation => {
-                position = Position::of(begins, ends);
-                if operation == Operation::Write && begins {
-                    headers.reth = Some(Reth { va: message.va, rkey: message.rkey, length: message.length });
-                }
-                if ends {
-                    extra = pending.extra;
-                    headers.imm = (extra == Extra::Immediate).then_some(message.imm_or_key);
-                    headers.ieth = (extra == Extra::Invalidate).then_some(message.imm_or_key);
-                }
-            }
+        if !answered {
+            position = Position::of(begins, ends);
+            extra = if ends { pending.extra } else { Extra::Nothing };
         }
         let opcode = Opcode::new(self.connection.transport, pending.operation, position, extra)?;
         let psn = self.connection.psn + (number as u32);
@@ -395,7 +396,40 @@ impl Requester {
             ack_req: self.asks_for_acknowledgement(answered || ends, end),
             ..Bth::new(opcode, self.connection.dest_qp, psn)
         };
-        Some(Transmit { head: Head { bth, headers }, ticket: Ticket(ticket), offset, length: payload })
+        // Made where it is asked for: it is long, and most have no extended headers.
+        let mut made = Some(Transmit {
+            head: Head { bth, headers: Headers::NONE },
+            ticket: Ticket(ticket),
+            offset,
+            length: payload,
+        });
+        if let Some(Transmit { head: Head { headers, .. }, .. }) = &mut made {
+            match pending.operation {
+                Operation::ReadRequest => {
+                    let va = message.va.wrapping_add(u64::from(offset));
+                    headers.reth = Some(Reth { va, rkey: message.rkey, length });
+                }
+                Operation::CompareSwap | Operation::FetchAdd => {
+                    headers.atomic = Some(AtomicEth {
+                        va: message.va,
+                        rkey: message.rkey,
+                        swap_or_add: message.swap_or_add,
+                        compare: message.compare,
+                    });
+                }
+                Operation::Write if begins => {
+                    let (va, rkey, length) = (message.va, message.rkey, message.length);
+                    headers.reth = Some(Reth { va, rkey, length });
+                }
+                _ => {}
+            }
+            match extra {
+                Extra::Nothing => {}
+                Extra::Immediate => headers.imm = Some(message.imm_or_key),
+                Extra::Invalidate => headers.ieth = Some(message.imm_or_key),
+            }
+        }
+        made
     }
 
     /// Whether a packet asks for an acknowledgement: at the end of a message, where nothing may be sent behind

@@ -97,10 +97,16 @@ impl Requester {
         (self.tail_loss.asked, self.tail_loss.due) = (true, 2);
     }
 
+    /// Whether packets of the question are to be sent.
+    #[inline]
+    pub(super) fn is_asking(&self) -> bool {
+        self.tail_loss.due > 0
+    }
+
     /// The next packet of the question, if it is time for it.
     #[inline]
     pub(super) fn question(&mut self, now: u64) -> Option<Transmit> {
-        if self.tail_loss.due > 0 { self.packet_again(now) } else { None }
+        if self.is_asking() { self.packet_again(now) } else { None }
     }
 
     #[cold]

@@ -21,8 +21,9 @@ impl Requester {
         if self.oldest == self.sent {
             return None;
         }
-        let (asks, ends) = (self.asks_at(), self.times_out_at());
-        asks.into_iter().chain(ends).chain(self.resumes_at()).min()
+        let times = [self.asks_at(), self.times_out_at(), self.resumes_at()];
+        let first = times.map(|time| time.unwrap_or(u64::MAX)).into_iter().fold(u64::MAX, u64::min);
+        (first < u64::MAX).then_some(first)
     }
 
     /// When the oldest packet is sent again.
