@@ -202,6 +202,7 @@ impl QueuePair {
 
     /// Works the send queue as far as it goes now: what has ended leaves it, what is next begins, and what may
     /// be sent is.
+    #[inline(never)]
     pub(super) fn go_on_far(&self, side: &mut SendSide) {
         let (Some(mut far), Some(network)) = (side.far.take(), self.device().network_way()) else { return };
         if side.requester.flushes() {

@@ -8,6 +8,7 @@ use super::acknowledgement::acknowledge_behind;
 use super::send::SendSide;
 use crate::carrier::far::batch::Batch;
 use crate::carrier::far::network::{BURST, Burst, Network};
+use crate::carrier::far::receiver::Receiver;
 use crate::carrier::far::sender::Sender;
 use crate::carrier::near::bytes;
 use crate::rules::verbs::Status;
@@ -44,23 +45,73 @@ impl Gathered {
     }
 }
 
+/// Launches a burst, where it is one packet with what is to be answered `behind` it: how many packets have
+/// left.
+fn launch(burst: &mut Burst<'_>, far: &mut Sender, behind: Option<&mut Box<Receiver>>, now: u64) -> usize {
+    let Some(receiver) = behind else { return burst.launch() };
+    let response = acknowledge_behind(burst, receiver, now);
+    let sent = burst.launch();
+    if let Some(response) = response.as_ref().filter(|_| sent <= 1) {
+        receiver.responder.unsend(response);
+    }
+    far.is_answered_behind = receiver.responder.has_answers();
+    sent
+}
+
 impl QueuePair {
     /// Sends what may be sent now.
     pub(super) fn transmit(&self, side: &SendSide, far: &mut Sender, network: &Network) {
         if far.requester.waiting() == 0 {
             return far.held_up.end();
         }
-        let (endpoint, now) = (&self.device().endpoint, self.device().now());
+        let now = self.device().now();
         if far.held_up.until().is_some_and(|until| now < until) {
             return;
         }
         if far.holds_for_line(now) {
             return;
         }
-        let mut next = far.requester.next(now);
-        if next.is_none() {
-            return far.held_up.end();
+        let next = far.requester.next(now);
+        match &next {
+            None => far.held_up.end(),
+            Some(last) if far.requester.is_at_end() => self.transmit_last(side, far, network, last, now),
+            Some(_) => self.transmit_all(side, far, network, next, now),
         }
+    }
+
+    /// Sends a packet with nothing behind it, as most are: what many of one message save has no place there.
+    #[inline(never)]
+    fn transmit_last(&self, side: &SendSide, far: &mut Sender, network: &Network, last: &Transmit, now: u64) {
+        // Locked before the burst.
+        let mut behind = far.is_answered_behind.then(|| self.arrivals.lock());
+        let mut burst = network.burst(&far.peer.flow());
+        burst.set_train(far.requester.train());
+        let taken = burst.push(&last.head, last.length as usize, |room| {
+            let wr = if room.is_empty() { None } else { side.ring.nth(far.place(last.ticket)) };
+            let endpoint = &self.device().endpoint;
+            wr.map_or(Ok(()), |wr| bytes::take_part(endpoint, &wr, last.offset as usize, room))
+        });
+        if taken.is_err() {
+            far.requester.fail(last.ticket, Status::LocProtErr);
+        } else if launch(&mut burst, far, behind.as_mut().and_then(|arrivals| arrivals.as_mut()), now) == 0 {
+            far.requester.unsend(last);
+            far.held_up.begin(now, false);
+            return;
+        }
+        far.held_up.end();
+    }
+
+    /// Sends this packet and those behind it.
+    #[inline(never)]
+    fn transmit_all(
+        &self,
+        side: &SendSide,
+        far: &mut Sender,
+        network: &Network,
+        mut next: Option<Transmit>,
+        now: u64,
+    ) {
+        let endpoint = &self.device().endpoint;
         // Locked before the burst.
         let mut behind = far.is_answered_behind.then(|| self.arrivals.lock());
         let mut burst = network.burst(&far.peer.flow());
@@ -95,15 +146,7 @@ impl QueuePair {
                 }
                 let count = loaded.all().len();
                 let behind = behind.as_mut().and_then(|arrivals| arrivals.as_mut()).filter(|_| count == 1);
-                let mut answer =
-                    behind.map(|receiver| (acknowledge_behind(&mut burst, receiver, now), receiver));
-                let sent = burst.launch();
-                if let Some((response, receiver)) = &mut answer {
-                    if let Some(response) = response.as_ref().filter(|_| sent <= count) {
-                        receiver.responder.unsend(response);
-                    }
-                    far.is_answered_behind = receiver.responder.has_answers();
-                }
+                let sent = launch(&mut burst, far, behind, now);
                 if let Some((ticket, psn)) = loaded.all().get(sent) {
                     far.requester.unsend_from(*ticket, *psn);
                     far.held_up.begin(now, sent > 0);

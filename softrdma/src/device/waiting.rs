@@ -186,3 +186,61 @@ impl Ring {
         self.len -= 1;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wr<'a>(wr_id: u64, data: Data<'a>, datagram: Option<Datagram<'a>>) -> Wr<'a> {
+        Wr {
+            wr_id,
+            opcode: Opcode::Send,
+            flags: SendFlags::default(),
+            data,
+            operands: Operands::None,
+            imm_or_key: 0,
+            srq_num: 0,
+            datagram,
+        }
+    }
+
+    #[test]
+    fn a_place_keeps_nothing_of_the_request_before() {
+        let mut ring = Ring::new(&Limits { max_send_wr: 3, max_send_sge: 2, max_inline: 16 }).unwrap();
+        let (grh, sge) = ([7; 40], Sge { addr: 1, length: 2, lkey: 3 });
+        let datagram = Datagram { qp_num: 5, qkey: 6, grh: &grh, dgid: [8; 16], route: None };
+        let (mut first, mut next) = (0, 0);
+        // It goes around several times, with one to three that wait.
+        for waiting in [1, 3, 2, 3, 1, 2, 3, 3] {
+            while next - first < waiting {
+                match next % 4 {
+                    0 => ring.push(&wr(next, Data::Sges(&[sge, sge]), None)),
+                    1 => ring.push(&wr(next, Data::Inline(b"inline"), Some(datagram))),
+                    2 => ring.push(&wr(next, Data::Sges(&[]), Some(datagram))),
+                    _ => ring.push(&wr(next, Data::Inline(&[]), None)),
+                }
+                next += 1;
+            }
+            for (number, wr_id) in (first..next).enumerate() {
+                let there = ring.nth(number).unwrap();
+                assert_eq!(there.wr_id, wr_id);
+                assert_eq!(
+                    there.datagram.map(|to| (to.qp_num, to.grh)),
+                    match wr_id % 4 {
+                        1 | 2 => Some((5, &grh)),
+                        _ => None,
+                    }
+                );
+                match (wr_id % 4, there.data) {
+                    (0, Data::Sges(sges)) => assert_eq!(sges, [sge, sge]),
+                    (1, Data::Inline(bytes)) => assert_eq!(bytes, b"inline"),
+                    (2, Data::Sges([])) | (3, Data::Inline([])) => {}
+                    (_, data) => panic!("{wr_id}: {data:?}"),
+                }
+            }
+            assert!(ring.nth((next - first) as usize).is_none());
+            ring.pop();
+            first += 1;
+        }
+    }
+}

@@ -244,7 +244,13 @@ impl Requester {
     /// The next packet that may be sent, which counts as sent from now on.
     #[inline]
     pub fn next(&mut self, now: u64) -> Option<Transmit> {
-        if self.at == self.tail && !self.is_asking() { None } else { self.next_packet(now) }
+        if self.is_at_end() { None } else { self.next_packet(now) }
+    }
+
+    /// Whether no packet is next, whatever the window.
+    #[inline]
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.at == self.tail && !self.is_asking()
     }
 
     fn next_packet(&mut self, now: u64) -> Option<Transmit> {

@@ -62,6 +62,29 @@ fn an_unreliable_queue_goes_on_after_an_error() {
     });
 }
 
+#[test]
+fn what_is_to_be_sent_again_fails_where_its_memory_is_gone() {
+    const NOT_READY: u8 = 1 << 5 | 1;
+    with_hosts(|hosts| {
+        let (peer, node) = (RawPeer::new(hosts, 1), hosts[0].node());
+        // One packet, several small ones, and several that are copied together.
+        for length in [8, 300, 3000] {
+            let end = node.end(QpType::Rc);
+            bring_up(&end.qp, &hosts[0].attributes(0x4001), QpState::Rts);
+            end.send(1, 0, length);
+            let (head, payload) = peer.next();
+            assert_eq!(payload.len(), length.min(1024));
+            for _ in 1..length.div_ceil(1024) {
+                peer.next();
+            }
+            node.device.deregister(end.region.lkey).unwrap();
+            peer.answer(end.qp.qp_num(), head.bth.psn.number(), NOT_READY);
+            assert_eq!(end.poll().status, Status::LocProtErr, "{length}");
+            assert!(!peer.has_packet());
+        }
+    });
+}
+
 /// A queue pair that drains (SQD), with one request that its peer has and has not answered: the number of its
 /// packet.
 fn draining(host: &Host, peer: &RawPeer) -> (Node, End, u32) {
