@@ -255,28 +255,33 @@ impl QueuePair {
         }
         while let Some(wr) = side.ring.nth(far.begun as usize) {
             let is_local = matches!(wr.opcode, Opcode::LocalInv | Opcode::BindMw);
-            if !is_local && self.begin(&side.initiator, far, &wr) {
-                continue;
+            if is_local || !self.begin(&side.initiator, far, &wr) {
+                let is_next = far.begun == 0 && side.requester.state() == QpState::Rts;
+                return is_next && self.end_here(side, far);
             }
-            if far.begun > 0 || side.requester.state() != QpState::Rts {
-                break;
-            }
-            let fails = faults::active().and_then(|faults| faults.failure(wr.opcode));
-            let outcome = fails.map_or_else(|| self.here(&side.initiator, &wr), Outcome::Local);
-            self.note_bound(&wr, outcome);
-            let (request, order) = (wr.posted(), self.completion_order(&wr));
-            let action = side.requester.outcome(&request, outcome, self.device().now());
-            side.ring.pop();
-            self.follow_outcome(side, &request, action, &order);
-            if matches!(action, Action::Fail(..)) {
-                far.forget();
-            }
-            return true;
         }
         false
     }
 
+    /// Carries out the oldest request, which leaves no process; whether there was one.
+    #[inline(never)]
+    fn end_here(&self, side: &mut SendSide, far: &mut Sender) -> bool {
+        let Some(wr) = side.ring.front() else { return false };
+        let fails = faults::active().and_then(|faults| faults.failure(wr.opcode));
+        let outcome = fails.map_or_else(|| self.here(&side.initiator, &wr), Outcome::Local);
+        self.note_bound(&wr, outcome);
+        let (request, order) = (wr.posted(), self.completion_order(&wr));
+        let action = side.requester.outcome(&request, outcome, self.device().now());
+        side.ring.pop();
+        self.follow_outcome(side, &request, action, &order);
+        if matches!(action, Action::Fail(..)) {
+            far.forget();
+        }
+        true
+    }
+
     /// Gives a request to the wire's requester, unless that has no room, or it is none that goes there.
+    #[inline(always)]
     fn begin(&self, from: &Initiator, far: &mut Sender, wr: &Wr<'_>) -> bool {
         let Some(message) = message(wr) else { return false };
         let sges = match wr.data {

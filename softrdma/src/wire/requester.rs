@@ -299,7 +299,7 @@ impl Requester {
     }
 
     /// The next packet, behind which `end` is, leaves.
-    #[inline]
+    #[inline(always)]
     fn leaves(&mut self, asks: bool, end: u64, now: u64) {
         self.unasked = if asks { 0 } else { self.unasked + 1 };
         self.tail_loss.sent(end, asks && self.cursor >= self.sent, now);
@@ -378,7 +378,7 @@ impl Requester {
     }
 
     /// The packet of a message from this one on, where the transport has such packets.
-    #[inline]
+    #[inline(always)]
     fn packet(&self, pending: &Pending, ticket: u64, number: u64, end: u64) -> Option<Transmit> {
         let message = &pending.message;
         let mtu = self.connection.mtu;

@@ -77,6 +77,7 @@ impl Sender {
 }
 
 /// The message of a request; `None` for what leaves no process, or the wire does not have.
+#[inline(always)]
 pub(crate) fn message(wr: &Wr<'_>) -> Option<Message> {
     // What is longer than any message is refused for its length.
     let length = u32::try_from(wr.data.length()).unwrap_or(u32::MAX);
