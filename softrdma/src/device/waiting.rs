@@ -93,7 +93,12 @@ impl Ring {
         match wr.data {
             Data::Sges(from) => {
                 sges = from.len();
-                self.sges[place * self.sges_each..][..sges].copy_from_slice(from);
+                let to = &mut self.sges[place * self.sges_each..][..sges];
+                match (to, from) {
+                    // What most requests have, without a call.
+                    ([to], [from]) => *to = *from,
+                    (to, from) => to.copy_from_slice(from),
+                }
             }
             Data::Inline(from) => {
                 bytes[..from.len()].copy_from_slice(from);
@@ -125,13 +130,20 @@ impl Ring {
             sges,
             inline,
         };
-        self.datagrams[place] = wr.datagram.map(|d| Address {
-            qp_num: d.qp_num,
-            qkey: d.qkey,
-            grh: *d.grh,
-            dgid: d.dgid,
-            route: d.route.copied(),
-        });
+        let datagram = &mut self.datagrams[place];
+        // None is one word, and not all that an address has.
+        match wr.datagram {
+            None => *datagram = None,
+            Some(d) => {
+                *datagram = Some(Address {
+                    qp_num: d.qp_num,
+                    qkey: d.qkey,
+                    grh: *d.grh,
+                    dgid: d.dgid,
+                    route: d.route.copied(),
+                });
+            }
+        }
         if place == self.slots.len() {
             self.slots.push_reserved(slot);
         } else {
