@@ -163,19 +163,8 @@ impl QueuePair {
 
     /// Copies the payload of gathered packets. Where that is not there, they do not leave, their message fails,
     /// and nothing behind it is to leave.
-    #[inline(always)]
+    #[inline]
     fn gather(
-        &self,
-        side: &SendSide,
-        far: &mut Sender,
-        burst: &mut Burst<'_>,
-        gathered: &mut Option<Gathered>,
-        loaded: &mut Loaded,
-    ) -> bool {
-        gathered.is_none() || self.gather_all(side, far, burst, gathered, loaded)
-    }
-
-    fn gather_all(
         &self,
         side: &SendSide,
         far: &mut Sender,

@@ -180,17 +180,15 @@ impl<'a, T: Transport> Operation<'a, T> {
     pub fn go_on<M: Machine>(
         &mut self,
         mut machine: M,
-        mut progress: Progress<M::Outcome>,
+        progress: Progress<M::Outcome>,
     ) -> Result<M::Outcome, LockError> {
-        loop {
-            if let Progress::Done(outcome) = progress {
-                return Ok(outcome);
-            }
-            if !self.proceed(&progress)? {
-                machine.unheard();
-            }
-            progress = machine.step(self.transport);
+        if let Progress::Done(outcome) = progress {
+            return Ok(outcome);
         }
+        if !self.proceed(&progress)? {
+            machine.unheard();
+        }
+        self.run(machine)
     }
 
     /// Carries a machine through.

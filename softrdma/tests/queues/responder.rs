@@ -19,10 +19,9 @@ use softrdma_testing::segment::Segment;
 use crate::bare::Bare;
 use crate::place::{poll, request};
 
-/// Carries a request out at one of the queue pairs.
-pub fn respond(place: &Bare, qp: u32, opcode: Opcode, moved: Result<(), MoveError>) -> Outcome {
-    let state = QpState::from_number(place.load(Word::Qp(qp, QpWord::State)) as u32).unwrap_or(QpState::Rts);
-    let target = TargetQp {
+/// A connected queue pair in this state, with a shared receive queue or without.
+pub fn target(state: QpState, srq: bool) -> TargetQp {
+    TargetQp {
         qp_num: 1,
         qp_type: QpType::Rc,
         state,
@@ -33,8 +32,13 @@ pub fn respond(place: &Bare, qp: u32, opcode: Opcode, moved: Result<(), MoveErro
         qkey: 0,
         max_dest_rd_atomic: 1,
         min_rnr_timer: 1,
-        srq: qp == 0,
-    };
+        srq,
+    }
+}
+
+/// Carries a request out at one of the queue pairs.
+pub fn respond(place: &Bare, qp: u32, opcode: Opcode, moved: Result<(), MoveError>) -> Outcome {
+    let state = QpState::from_number(place.load(Word::Qp(qp, QpWord::State)) as u32).unwrap_or(QpState::Rts);
     let request = Incoming {
         qp_type: QpType::Rc,
         opcode,
@@ -51,7 +55,7 @@ pub fn respond(place: &Bare, qp: u32, opcode: Opcode, moved: Result<(), MoveErro
     let key = Key { kind: Kind::Region, valid: true, pd: 1, start: 0, length: u64::MAX, access: Access(0xf) };
     let queues = Queues { qp, cq: qp, srq: (qp == 0).then_some(1) };
     let window = Key { kind: Kind::Window2 { qp_num: 1 }, ..key };
-    let mut respond = Respond::new(target, queues, request, Some(&key), Some(&window));
+    let mut respond = Respond::new(target(state, qp == 0), queues, request, Some(&key), Some(&window));
     let (mut locked, mut invalidated) = (None, false);
     loop {
         match respond.step(place, |_| Some(key)) {

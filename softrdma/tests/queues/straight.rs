@@ -14,7 +14,7 @@ use softrdma::queues::transport::{Operation, Transport};
 use softrdma::rules::keys::{Key, Kind};
 use softrdma::rules::receive::{ReceiveRequest, Sge};
 use softrdma::rules::requester::{Outcome, Syndrome};
-use softrdma::rules::responder::{Incoming, TargetQp};
+use softrdma::rules::responder::Incoming;
 use softrdma::rules::verbs::{Access, Opcode, QpState, QpType};
 use softrdma_testing::pass_on;
 use softrdma_testing::post::post;
@@ -22,6 +22,7 @@ use softrdma_testing::segment::Segment;
 
 use crate::burst::{QUEUES, SEND, TARGET, arrived, key, payload};
 use crate::place::{CQ, QP, SRQ};
+use crate::responder::target;
 
 /// A segment that notes what is stored.
 struct Noted {
@@ -170,19 +171,7 @@ fn a_claim_stores_the_same_in_few_calls() {
 
 /// Carries a send out as any other, or as a plain one where it is that; and whether it was.
 fn receive(noted: &Noted, tries_plain: bool, state: QpState, length: u64) -> (Outcome, bool) {
-    let target = TargetQp {
-        qp_num: 1,
-        qp_type: QpType::Rc,
-        state,
-        pd: 1,
-        receive_pd: 1,
-        access: Access(0xe),
-        dest_qp_num: 2,
-        qkey: 0,
-        max_dest_rd_atomic: 1,
-        min_rnr_timer: 1,
-        srq: false,
-    };
+    let target = target(state, false);
     let request = Incoming {
         qp_type: QpType::Rc,
         opcode: Opcode::SendWithImm,
