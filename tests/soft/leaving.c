@@ -3,8 +3,9 @@
  *
  * A destructor, which runs after everything registered with atexit(), sends a message and waits for its completion; the peer
  * gets it. At exit the process leaves nothing in the folder, though it closed nothing, and threads of it wait for events, for a
- * file, a condition, a word, and each other, or pause: for long, or shortly and then wait. A child of it that ends before takes nothing away. Nor is anything left by a process
- * whose first thread has ended before.
+ * file, a condition, a word, and each other, or pause: for long, or shortly and then wait; and so many wait for a word that a
+ * look at all of them takes long. A child of it that ends before takes nothing away. Nor is anything left by a process whose
+ * first thread has ended before.
  */
 #include "peer.h"
 
@@ -65,7 +66,7 @@ static int names(const char *folder)
 	return count;
 }
 
-enum { THREADS = 7 };
+enum { THREADS = 7, CROWD = 100 };
 
 static pid_t waits[THREADS];
 static pthread_t first;
@@ -125,6 +126,12 @@ static void *for_word(void *none)
 	return none;
 }
 
+static void *for_word_too(void *none)
+{
+	for_ever();
+	return none;
+}
+
 static void *pauses(void *none)
 {
 	waits[5] = (pid_t)syscall(SYS_gettid);
@@ -135,7 +142,7 @@ static void *pauses(void *none)
 static void *pauses_and_waits(void *none)
 {
 	waits[6] = (pid_t)syscall(SYS_gettid);
-	for (int i = 0; i < 10; i++)
+	for (int i = 0; i < 5; i++)
 		usleep(10000);
 	for_ever();
 	return none;
@@ -158,6 +165,9 @@ static void leave_threads(void)
 	    pthread_create(&thread, NULL, for_thread, NULL) || pthread_create(&thread, NULL, for_word, NULL) ||
 	    pthread_create(&thread, NULL, pauses, NULL) || pthread_create(&thread, NULL, pauses_and_waits, NULL))
 		fail("threads");
+	for (int i = 0; i < CROWD; i++)
+		if (pthread_create(&thread, NULL, for_word_too, NULL))
+			fail("thread %d of many", i);
 	for (int i = 0; i < THREADS; i++)
 		if (!until_asleep(&waits[i], i < 5 ? is_wait : is_either))
 			fail("thread %d has ended", i);

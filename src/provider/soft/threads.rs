@@ -109,20 +109,22 @@ impl Threads {
         const LONGEST_PAUSE: Duration = Duration::from_millis(150);
         /// Between looks: at first, and in the end.
         const NAPS: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(5)];
-        let used = || ClockId::CLOCK_PROCESS_CPUTIME_ID.now().map(Duration::from).unwrap_or(Duration::MAX);
-        let (begun, before) = (Instant::now(), used());
+        let before = others_ran();
         let [mut nap, longest] = NAPS;
+        // The naps' own lengths: a machine that is busy, where they take longer, gives the others as much.
+        let mut waited = Duration::ZERO;
         loop {
             let found = self.look();
-            let longest_wait = match found {
-                Others::AtRest | Others::Unknown => return found,
-                Others::Pause => LONGEST_PAUSE,
-                Others::Run => LONGEST,
+            let is_enough = match found {
+                Others::AtRest | Others::Unknown => true,
+                Others::Pause => waited > LONGEST_PAUSE,
+                Others::Run => waited > LONGEST || others_ran().saturating_sub(before) > MOMENT,
             };
-            if used().saturating_sub(before) > MOMENT || begun.elapsed() > longest_wait {
+            if is_enough {
                 return found;
             }
             std::thread::sleep(nap);
+            waited += nap;
             nap = (2 * nap).min(longest);
         }
     }
@@ -165,6 +167,14 @@ impl Threads {
         }
         Others::Pause
     }
+}
+
+/// Processor time of all threads but the caller, whose looks take much of it themselves.
+fn others_ran() -> Duration {
+    let time = |clock: ClockId| clock.now().map_or(Duration::ZERO, Duration::from);
+    // In this order, since both go on.
+    let own = time(ClockId::CLOCK_THREAD_CPUTIME_ID);
+    time(ClockId::CLOCK_PROCESS_CPUTIME_ID).saturating_sub(own)
 }
 
 fn open(folder: BorrowedFd<'_>, name: &CStr, flags: OFlag) -> nix::Result<OwnedFd> {
