@@ -23,7 +23,7 @@ use crate::wire::responder::step::Response;
 const MOST: usize = 16;
 /// Bytes of the longest request that one leaves behind of: what takes longer to copy and seal than a packet
 /// takes to leave does not keep it.
-const SMALL: u64 = 512;
+const SMALL: u64 = 8192;
 
 /// So long a process that ends waits for what the thread has in its hands, and how often it looks.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -188,6 +188,7 @@ impl QueuePair {
             self.work(side, true);
             return;
         }
+        let began = self.device().now();
         let is_small = side.ring.len() == 1 && length <= SMALL;
         match side.far.as_mut().filter(|_| is_small) {
             Some(far) => far.is_answered_behind = true,
@@ -198,6 +199,7 @@ impl QueuePair {
             // What was posted has not left, or there is more to be answered.
             self.answer_or_keep();
         }
+        self.device().has_sent(began);
     }
 
     /// Acknowledges what has come, where nobody has the locks of it.
@@ -213,7 +215,7 @@ impl QueuePair {
     }
 }
 
-/// Puts the acknowledgement that waits at this time, and nothing else does, into a burst of one packet.
+/// Puts the acknowledgement that waits at this time, and nothing else does, into a burst, where it has room.
 pub(super) fn acknowledge_behind(
     burst: &mut Burst<'_>,
     receiver: &mut Receiver,

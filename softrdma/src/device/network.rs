@@ -27,8 +27,6 @@ const TOUCHED: usize = 16;
 /// Looks of a program that follow each other within so many nanoseconds are of one that polls all the time: it
 /// takes the thread longer to be woken.
 const SOON: u64 = 20_000;
-/// Packets that are taken in less time than that.
-const FEW: usize = 4;
 /// Looks at most that take all that has come before an answer counts as missing: a socket holds less.
 const FIRST: u32 = 1000;
 /// One look of so many sees to queue pairs whose time has come.
@@ -78,6 +76,15 @@ impl Polls {
     /// A program looked at this time.
     fn look(&self, now: u64) {
         self.add(now, now.saturating_sub(self.looked.load(Ordering::Relaxed)).min(SOON));
+    }
+
+    /// It sent from one time to the other. Where it looked just before, that is polling, however long it took:
+    /// who waits in memory for an answer, and then sends, did not.
+    fn sent(&self, began: u64, now: u64) {
+        let looked = self.looked.load(Ordering::Relaxed);
+        if began.saturating_sub(looked) <= SOON {
+            self.add(now, now.saturating_sub(looked));
+        }
     }
 
     /// It took packets from one time to the other, which is polling, however long it took.
@@ -273,6 +280,13 @@ impl Device {
         }
     }
 
+    /// A program has sent to another host since that time.
+    pub(super) fn has_sent(&self, began: u64) {
+        if let Some(net) = &self.net {
+            net.polls.sent(began, self.now());
+        }
+    }
+
     /// What had come at this time was taken: no answer is missing that came before.
     pub(super) fn taken_at(&self) -> u64 {
         self.net.as_ref().map_or(0, |net| net.taken.load(Ordering::Relaxed))
@@ -344,7 +358,7 @@ impl Device {
             self.finders.note();
         }
         touched.settle(net, later);
-        if later.is_some() && packets > FEW {
+        if later.is_some() && packets > 0 {
             net.polls.took(began, self.now());
         }
         if resumes {
@@ -373,5 +387,19 @@ mod tests {
         // It does something else.
         polls.look(now + 1_000_000);
         assert_eq!(polls.polled.load(Ordering::Relaxed), 2 * SOON + now - 1_000_000);
+    }
+
+    #[test]
+    fn who_sends_polls_where_it_looked_just_before() {
+        let polls = Polls::default();
+        let polled = || polls.polled.load(Ordering::Relaxed);
+        polls.look(1_000_000);
+        assert_eq!(polled(), SOON);
+        polls.sent(1_000_000 + SOON, 1_000_000 + 10 * SOON);
+        polls.sent(1_000_000 + 11 * SOON, 1_000_000 + 20 * SOON);
+        assert_eq!(polled(), 21 * SOON);
+        // It waited for something else meanwhile.
+        polls.sent(2_000_000, 2_000_000 + 10 * SOON);
+        assert_eq!(polled(), 21 * SOON);
     }
 }

@@ -45,13 +45,19 @@ impl Gathered {
     }
 }
 
-/// Launches a burst, where it is one packet with what is to be answered `behind` it: how many packets have
-/// left.
-fn launch(burst: &mut Burst<'_>, far: &mut Sender, behind: Option<&mut Box<Receiver>>, now: u64) -> usize {
+/// Launches a burst of so many packets, where it is the last with what is to be answered `behind` it: how many
+/// have left.
+fn launch(
+    burst: &mut Burst<'_>,
+    count: usize,
+    far: &mut Sender,
+    behind: Option<&mut Box<Receiver>>,
+    now: u64,
+) -> usize {
     let Some(receiver) = behind else { return burst.launch() };
     let response = acknowledge_behind(burst, receiver, now);
     let sent = burst.launch();
-    if let Some(response) = response.as_ref().filter(|_| sent <= 1) {
+    if let Some(response) = response.as_ref().filter(|_| sent <= count) {
         receiver.responder.unsend(response);
     }
     far.is_answered_behind = receiver.responder.has_answers();
@@ -84,6 +90,7 @@ impl QueuePair {
     fn transmit_last(&self, side: &SendSide, far: &mut Sender, network: &Network, last: &Transmit, now: u64) {
         // Locked before the burst.
         let mut behind = far.is_answered_behind.then(|| self.arrivals.lock());
+        let receiver = behind.as_mut().and_then(|arrivals| arrivals.as_mut());
         let mut burst = network.burst(&far.peer.flow());
         burst.set_train(far.requester.train());
         let taken = burst.push(&last.head, last.length as usize, |room| {
@@ -93,7 +100,7 @@ impl QueuePair {
         });
         if taken.is_err() {
             far.requester.fail(last.ticket, Status::LocProtErr);
-        } else if launch(&mut burst, far, behind.as_mut().and_then(|arrivals| arrivals.as_mut()), now) == 0 {
+        } else if launch(&mut burst, 1, far, receiver, now) == 0 {
             far.requester.unsend(last);
             far.held_up.begin(now, false);
             return;
@@ -144,9 +151,9 @@ impl QueuePair {
                 if !self.gather(side, far, &mut burst, &mut gathered, &mut loaded) {
                     next = None;
                 }
-                let count = loaded.all().len();
-                let behind = behind.as_mut().and_then(|arrivals| arrivals.as_mut()).filter(|_| count == 1);
-                let sent = launch(&mut burst, far, behind, now);
+                let receiver = behind.as_mut().and_then(|arrivals| arrivals.as_mut());
+                let receiver = receiver.filter(|_| next.is_none());
+                let sent = launch(&mut burst, loaded.all().len(), far, receiver, now);
                 if let Some((ticket, psn)) = loaded.all().get(sent) {
                     far.requester.unsend_from(*ticket, *psn);
                     far.held_up.begin(now, sent > 0);

@@ -36,7 +36,8 @@ const TRIES: u32 = 3;
 /// What came of a peer.
 #[derive(Debug, Default)]
 struct Fresh {
-    packets: u32,
+    /// Packets, of which those that [join](Responder::join) count as one.
+    pieces: u32,
     /// With the last of them a message was complete that took a receive request.
     is_message: bool,
 }
@@ -87,7 +88,7 @@ impl Receiver {
     #[inline(never)]
     pub(crate) fn take(&mut self, endpoint: &Endpoint, requests: &[&Arrived<'_>]) -> (bool, usize) {
         let Some(Arrived { packet: first, .. }) = requests.first() else { return (false, 0) };
-        self.fresh.packets = self.fresh.packets.saturating_add(1);
+        self.fresh.pieces = self.fresh.pieces.saturating_add(1);
         let mut piece = match self.responder.take(first) {
             Step::Nothing => return (false, 1),
             Step::Refused => return (true, 1),
@@ -99,7 +100,6 @@ impl Receiver {
             let Some(longer) = self.responder.join(next) else { break };
             piece = longer;
             payload.push(next.payload);
-            self.fresh.packets = self.fresh.packets.saturating_add(1);
         }
         let (payload, count) = (payload.all(), payload.all().len());
         // Without an answer it is as if the first packet had not come, and those behind it are behind a gap.
@@ -110,10 +110,10 @@ impl Receiver {
         (matches!(executed, Executed::Refused(_)) && !piece.again, count)
     }
 
-    /// Whether all that came since the last call is one packet, with which the program has a message.
+    /// Whether all that came since the last call is one piece of a message, with which the program has that.
     pub(crate) fn take_is_one_message(&mut self) -> bool {
-        let Fresh { packets, is_message } = std::mem::take(&mut self.fresh);
-        packets == 1 && is_message
+        let Fresh { pieces, is_message } = std::mem::take(&mut self.fresh);
+        pieces == 1 && is_message
     }
 
     /// Whether a request was carried out since the last call.
