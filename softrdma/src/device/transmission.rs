@@ -127,7 +127,7 @@ impl QueuePair {
         while let Some(transmit) = &next {
             let wr = side.ring.nth(far.place(transmit.ticket));
             let length = transmit.length as usize;
-            let is_later = wr.as_ref().is_some_and(|wr| bytes::is_better_together(endpoint, wr, length));
+            let is_later = wr.as_ref().is_some_and(|wr| bytes::is_better_together(endpoint, wr));
             let goes_on = is_later && gathered.as_ref().is_some_and(|those| those.precedes(transmit));
             let mut is_whole = goes_on || self.gather(side, far, &mut burst, &mut gathered, &mut loaded);
             if is_whole && is_later {

@@ -10,11 +10,12 @@ use crate::shm::keys::Entry;
 use super::transfer::{hold, within, write};
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::wr::{Data, Wr};
-use crate::queues::completion::MAX_STAGED;
+use crate::queues::direct::MAX_POOLED;
 
-/// Bytes of the program's own requests that are copied in place, as those are that travel between processes
-/// without the kernel. It copies more, and what a peer names, and answers a bad address with an error.
-const FEW: usize = MAX_STAGED;
+/// Bytes of a message of the program's own requests that are copied in place, as those are that travel between
+/// processes without the kernel: its call takes longer than the copy. It copies more, and what a peer names,
+/// and answers a bad address with an error.
+const FEW: usize = MAX_POOLED as usize;
 
 /// Parts of a message that are put where they belong at once, at most: as many packets as the kernel puts
 /// together in one datagram of 64 KiB.
@@ -38,9 +39,10 @@ pub(crate) fn take_part(
             Ok(())
         }
         Data::Sges(sges) => {
+            let by_kernel = is_better_together(endpoint, wr);
             let done = each_part(sges, offset, room.len(), |sge, place| {
                 let (entry, _in_use) = hold(&endpoint.keys, &sge).ok_or(MoveError::Sender)?;
-                read(endpoint, &entry, sge.addr, &mut room[place..][..sge.length as usize])
+                read(endpoint, &entry, sge.addr, &mut room[place..][..sge.length as usize], by_kernel)
             });
             done.map_err(|_| MoveError::Sender)
         }
@@ -49,9 +51,10 @@ pub(crate) fn take_part(
     }
 }
 
-/// Whether a part of this length is better taken with others ([`take_parts`]).
-pub(crate) fn is_better_together(endpoint: &Endpoint, wr: &Wr<'_>, length: usize) -> bool {
-    matches!(wr.data, Data::Sges(_)) && length > FEW && kernel_copies(endpoint)
+/// Whether the kernel takes what a request sends, and a part of it better with others ([`take_parts`]).
+pub(crate) fn is_better_together(endpoint: &Endpoint, wr: &Wr<'_>) -> bool {
+    let Data::Sges(sges) = wr.data else { return false };
+    sges.iter().map(|sge| sge.length as usize).sum::<usize>() > FEW && kernel_copies(endpoint)
 }
 
 /// As [`take_part`], to several ranges that follow one another in the message, by one call for each piece of
@@ -178,7 +181,7 @@ pub(crate) unsafe fn read_remote(
             let to = std::ptr::with_exposed_provenance_mut::<u8>(room.addr as usize);
             std::slice::from_raw_parts_mut(to, room.len as usize)
         };
-        read(endpoint, &entry, from, bytes).map_err(|_| MoveError::Target)?;
+        read(endpoint, &entry, from, bytes, false).map_err(|_| MoveError::Target)?;
         from += room.len;
     }
     Ok(())
@@ -253,11 +256,17 @@ fn each_part(
     if done == length { Ok(()) } else { Err(MoveError::Target) }
 }
 
-/// Reads memory of a region of this process's own, as the device, so many bytes in place; the region is in use
-/// by the caller, and covers it.
-fn read(endpoint: &Endpoint, entry: &Entry, addr: u64, room: &mut [u8]) -> Result<(), MoveError> {
+/// Reads memory of a region of this process's own, as the device, in place where that is possible and not to be
+/// done `by_kernel`; the region is in use by the caller, and covers it.
+fn read(
+    endpoint: &Endpoint,
+    entry: &Entry,
+    addr: u64,
+    room: &mut [u8],
+    by_kernel: bool,
+) -> Result<(), MoveError> {
     let addr = entry.translate(addr);
-    if !entry.is_in_place() || room.len() > FEW && kernel_copies(endpoint) {
+    if by_kernel || !entry.is_in_place() {
         let here = Span { addr: room.as_mut_ptr().expose_provenance() as u64, len: room.len() as u64 };
         return within(endpoint, Direction::Read, &[here], &[Span { addr, len: here.len }]);
     }
