@@ -23,7 +23,7 @@ use crate::wire::responder::step::Response;
 const MOST: usize = 16;
 /// Bytes of the longest request that one leaves behind of: what takes longer to copy and seal than a packet
 /// takes to leave does not keep it.
-const SMALL: u64 = 8192;
+const SMALL: u64 = 32 << 10;
 
 /// So long a process that ends waits for what the thread has in its hands, and how often it looks.
 const PATIENCE: Duration = Duration::from_secs(1);
