@@ -7,6 +7,7 @@
 //! of memory that goes. A thread that is just then within one of these comes back to half an instruction. The
 //! allocator calls them where a thread first allocates, so a thread does that before whoever starts it goes on.
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::hint::black_box;
 use std::io;
@@ -164,6 +165,16 @@ pub fn is_own_thread(thread: libc::pid_t) -> bool {
     places().any(|place| place.load(Ordering::Acquire) == wanted)
 }
 
+thread_local! {
+    static IS_OWN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the calling thread is one of the library's.
+#[must_use]
+pub fn is_own() -> bool {
+    IS_OWN.get()
+}
+
 fn listed_as(thread: libc::pid_t) -> u64 {
     u64::from(std::process::id()) << 32 | u64::from(thread.unsigned_abs())
 }
@@ -174,6 +185,7 @@ struct Listed(Option<&'static AtomicU64>);
 
 impl Listed {
     fn add() -> Self {
+        IS_OWN.set(true);
         let new = listed_as(nix::unistd::gettid().as_raw());
         let is_free = |old: u64| old == 0 || old >> 32 != new >> 32;
         Self(places().find(|place| {
@@ -302,9 +314,8 @@ mod tests {
         // Who has no place there has one of the own.
         LIST.iter().for_each(|place| place.store(listed_as(other), Ordering::Release));
         let (tell, told) = channel();
-        start(c"any", move || tell.send(is_own_thread(nix::unistd::gettid().as_raw())).unwrap())
-            .unwrap()
-            .join();
-        assert!(told.recv().unwrap());
+        let work = move || tell.send(is_own() && is_own_thread(nix::unistd::gettid().as_raw())).unwrap();
+        start(c"any", work).unwrap().join();
+        assert!(told.recv().unwrap() && !is_own());
     }
 }

@@ -12,38 +12,11 @@ use crate::carrier::far::receiver::Receiver;
 use crate::carrier::far::sender::Sender;
 use crate::carrier::near::bytes;
 use crate::rules::verbs::Status;
-use crate::shm::copy::Span;
 use crate::wire::psn::Psn;
 use crate::wire::requester::message::{Ticket, Transmit};
 
 /// Packets of a burst: of which message, and their PSN.
 type Loaded = Batch<(Ticket, Psn), BURST>;
-
-/// Packets of a burst, the last of it, whose payload is still to be copied: they follow one another in a
-/// message.
-struct Gathered {
-    ticket: Ticket,
-    offset: usize,
-    bytes: usize,
-    rooms: Batch<Span, BURST>,
-}
-
-impl Gathered {
-    /// None, before this one.
-    fn before(transmit: &Transmit) -> Self {
-        Self { ticket: transmit.ticket, offset: transmit.offset as usize, bytes: 0, rooms: Batch::new() }
-    }
-
-    /// Whether this packet goes on where they end.
-    fn precedes(&self, transmit: &Transmit) -> bool {
-        self.ticket == transmit.ticket && self.offset + self.bytes == transmit.offset as usize
-    }
-
-    fn add(&mut self, room: Span) {
-        self.rooms.push(room);
-        self.bytes += room.len as usize;
-    }
-}
 
 /// Launches a burst of so many packets, where it is the last with what is to be answered `behind` it: how many
 /// have left.
@@ -123,34 +96,22 @@ impl QueuePair {
         let mut behind = far.is_answered_behind.then(|| self.arrivals.lock());
         let mut burst = network.burst(&far.peer.flow());
         burst.set_train(far.requester.train());
-        let (mut loaded, mut gathered) = (Loaded::new(), None::<Gathered>);
+        let mut loaded = Loaded::new();
         while let Some(transmit) = &next {
             let wr = side.ring.nth(far.place(transmit.ticket));
             let length = transmit.length as usize;
-            let is_later = wr.as_ref().is_some_and(|wr| bytes::is_better_together(endpoint, wr));
-            let goes_on = is_later && gathered.as_ref().is_some_and(|those| those.precedes(transmit));
-            let mut is_whole = goes_on || self.gather(side, far, &mut burst, &mut gathered, &mut loaded);
-            if is_whole && is_later {
-                let room = burst.push_later(&transmit.head, length);
-                gathered.get_or_insert_with(|| Gathered::before(transmit)).add(room);
-            } else if is_whole {
-                let taken = burst.push(&transmit.head, length, |room| match &wr {
-                    Some(wr) if length > 0 => bytes::take_part(endpoint, wr, transmit.offset as usize, room),
-                    _ => Ok(()),
-                });
-                if taken.is_err() {
-                    far.requester.fail(transmit.ticket, Status::LocProtErr);
-                    is_whole = false;
-                }
-            }
-            if is_whole {
+            let taken = burst.push(&transmit.head, length, |room| match &wr {
+                Some(wr) if length > 0 => bytes::take_part(endpoint, wr, transmit.offset as usize, room),
+                _ => Ok(()),
+            });
+            if taken.is_ok() {
                 loaded.push((transmit.ticket, transmit.head.bth.psn));
+                next = far.requester.next(now);
+            } else {
+                far.requester.fail(transmit.ticket, Status::LocProtErr);
+                next = None;
             }
-            next = if is_whole { far.requester.next(now) } else { None };
             if burst.is_full() || next.is_none() {
-                if !self.gather(side, far, &mut burst, &mut gathered, &mut loaded) {
-                    next = None;
-                }
                 let receiver = behind.as_mut().and_then(|arrivals| arrivals.as_mut());
                 let receiver = receiver.filter(|_| next.is_none());
                 let sent = launch(&mut burst, loaded.all().len(), far, receiver, now);
@@ -166,31 +127,5 @@ impl QueuePair {
                 }
             }
         }
-    }
-
-    /// Copies the payload of gathered packets. Where that is not there, they do not leave, their message fails,
-    /// and nothing behind it is to leave.
-    #[inline]
-    fn gather(
-        &self,
-        side: &SendSide,
-        far: &mut Sender,
-        burst: &mut Burst<'_>,
-        gathered: &mut Option<Gathered>,
-        loaded: &mut Loaded,
-    ) -> bool {
-        let Some(Gathered { ticket, offset, rooms, .. }) = gathered else { return true };
-        let (ticket, count) = (*ticket, rooms.all().len());
-        let taken = side.ring.nth(far.place(ticket)).is_some_and(|wr| {
-            // SAFETY: the rooms of packets of the burst, which nobody looks at before it leaves.
-            unsafe { bytes::take_parts(&self.device().endpoint, &wr, *offset, rooms.all_mut()) }.is_ok()
-        });
-        *gathered = None;
-        if !taken {
-            burst.drop_last(count);
-            loaded.truncate(loaded.all().len().saturating_sub(count));
-            far.requester.fail(ticket, Status::LocProtErr);
-        }
-        taken
     }
 }

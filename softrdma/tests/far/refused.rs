@@ -1,5 +1,7 @@
 //! What ends with an error.
 
+use softrdma::device::Region;
+use softrdma::rules::receive::Sge;
 use softrdma::rules::request::Operands;
 use softrdma::rules::verbs::{Access, Opcode, QpType, Status};
 use softrdma_testing::device::*;
@@ -8,7 +10,7 @@ use crate::hosts::*;
 
 /// Registers memory and makes it unreachable from some byte on, as if it had been unmapped, but that nothing
 /// else comes there: its address, and the key.
-fn unreachable_memory(node: &Node, length: usize, from: usize) -> (u64, u32) {
+fn unreachable_memory(node: &Node, length: usize, from: usize) -> (u64, Region) {
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a mapping that nobody else knows.
     let memory = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, -1, 0) };
@@ -18,7 +20,7 @@ fn unreachable_memory(node: &Node, length: usize, from: usize) -> (u64, u32) {
     let region = node.device.register(node.pd, addr, length as u64, addr, all).unwrap();
     // SAFETY: as above.
     assert_eq!(unsafe { libc::mprotect(memory.byte_add(from), length - from, libc::PROT_NONE) }, 0);
-    (addr, region.rkey)
+    (addr, region)
 }
 
 #[test]
@@ -28,12 +30,29 @@ fn memory_that_is_gone_ends_a_request_and_not_the_process() {
         for (length, from) in [(8, 0), (5000, 0), (5000, 4096), (60_000, 40 << 10), (60_000, 56 << 10)] {
             with_hosts(|hosts| {
                 let [(_, one), (node, other)] = &connected(hosts, QpType::Rc);
-                one.remote(1, opcode, 0, length, unreachable_memory(node, 64 << 10, from));
+                let (addr, region) = unreachable_memory(node, 64 << 10, from);
+                one.remote(1, opcode, 0, length, (addr, region.rkey));
                 one.remote(2, opcode, 0, 8, (other.memory.addr(0), other.region.rkey));
                 assert_eq!(one.poll().status, Status::RemAccessErr, "{opcode:?} {length} {from}");
                 assert_eq!(one.poll().status, Status::WrFlushErr, "{opcode:?} {length} {from}");
             });
         }
+    }
+}
+
+/// Nobody polls where the message comes, so that the device's own thread takes it.
+#[test]
+fn a_receive_buffer_that_is_gone_ends_a_message_and_not_the_process_that_sleeps() {
+    for (length, from) in [(5000, 0), (5000, 4096), (60_000, 40 << 10)] {
+        with_hosts(|hosts| {
+            let [(_, one), (node, other)] = &connected(hosts, QpType::Rc);
+            let (addr, region) = unreachable_memory(node, 64 << 10, from);
+            other.qp.post_receive(1, &[Sge { addr, length: 64 << 10, lkey: region.lkey }]).unwrap();
+            one.send(1, 0, length);
+            assert_eq!(one.poll().status, Status::RemOpErr, "{length} {from}");
+            let lost = other.poll();
+            assert_eq!((lost.wr_id, lost.status), (1, Status::LocProtErr), "{length} {from}");
+        });
     }
 }
 

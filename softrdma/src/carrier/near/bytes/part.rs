@@ -1,8 +1,10 @@
 //! Parts of messages that travel in packets: taken from the memory of one that sends, put where one receives.
 
+use ironverbs_os::thread;
+
 use crate::queues::respond::MoveError;
 use crate::rules::keys::{check_local, check_remote};
-use crate::rules::receive::{MAX_SGE, Sge};
+use crate::rules::receive::Sge;
 use crate::rules::verbs::Access;
 use crate::shm::copy::{Direction, Span};
 use crate::shm::keys::Entry;
@@ -10,12 +12,13 @@ use crate::shm::keys::Entry;
 use super::transfer::{hold, within, write};
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::wr::{Data, Wr};
-use crate::queues::direct::MAX_POOLED;
+use crate::queues::completion::MAX_STAGED;
 
-/// Bytes of a message of the program's own requests that are copied in place, as those are that travel between
-/// processes without the kernel: its call takes longer than the copy. It copies more, and what a peer names,
-/// and answers a bad address with an error.
-const FEW: usize = MAX_POOLED as usize;
+/// Bytes that a thread of the library copies in place in the memory of the program's own requests. The kernel
+/// copies more, and what a peer names, and answers a bad address with an error: the program does nothing with
+/// the device just then, and may be about to end. What its own threads move while they post and poll, they
+/// copy: the kernel takes as long again to find the pages.
+const FEW: usize = MAX_STAGED;
 
 /// Parts of a message that are put where they belong at once, at most: as many packets as the kernel puts
 /// together in one datagram of 64 KiB.
@@ -39,61 +42,15 @@ pub(crate) fn take_part(
             Ok(())
         }
         Data::Sges(sges) => {
-            let by_kernel = is_better_together(endpoint, wr);
             let done = each_part(sges, offset, room.len(), |sge, place| {
                 let (entry, _in_use) = hold(&endpoint.keys, &sge).ok_or(MoveError::Sender)?;
-                read(endpoint, &entry, sge.addr, &mut room[place..][..sge.length as usize], by_kernel)
+                read(endpoint, &entry, sge.addr, &mut room[place..][..sge.length as usize])
             });
             done.map_err(|_| MoveError::Sender)
         }
         // Such data were copied when the request was posted.
         Data::InlineSges(_) => Err(MoveError::Sender),
     }
-}
-
-/// Whether the kernel takes what a request sends, and a part of it better with others ([`take_parts`]).
-pub(crate) fn is_better_together(endpoint: &Endpoint, wr: &Wr<'_>) -> bool {
-    let Data::Sges(sges) = wr.data else { return false };
-    sges.iter().map(|sge| sge.length as usize).sum::<usize>() > FEW && kernel_copies(endpoint)
-}
-
-/// As [`take_part`], to several ranges that follow one another in the message, by one call for each piece of
-/// the program's memory: a call takes as long as the copy of a packet.
-///
-/// # Safety
-/// The ranges are there, nobody else uses them, and their provenance is exposed.
-///
-/// # Errors
-/// A key is gone, or the memory is not there.
-pub(crate) unsafe fn take_parts(
-    endpoint: &Endpoint,
-    wr: &Wr<'_>,
-    offset: usize,
-    rooms: &mut [Span],
-) -> Result<(), MoveError> {
-    let Data::Sges(sges) = wr.data else { return Err(MoveError::Sender) };
-    let length = rooms.iter().map(|room| room.len as usize).sum();
-    let mut left = rooms;
-    let done = each_part(sges, offset, length, |sge, _| {
-        let (entry, _in_use) = hold(&endpoint.keys, &sge).ok_or(MoveError::Sender)?;
-        let mut now = [Span { addr: 0, len: 0 }; MAX_SGE];
-        let (mut count, mut bytes) = (0, u64::from(sge.length));
-        while bytes > 0 {
-            let (Some(room), Some(place)) = (left.first_mut(), now.get_mut(count)) else {
-                return Err(MoveError::Sender);
-            };
-            let taken = bytes.min(room.len);
-            *place = Span { addr: room.addr, len: taken };
-            (room.addr, room.len) = (room.addr + taken, room.len - taken);
-            (count, bytes) = (count + 1, bytes - taken);
-            if room.len == 0 {
-                left = &mut std::mem::take(&mut left)[1..];
-            }
-        }
-        let there = Span { addr: entry.translate(sge.addr), len: u64::from(sge.length) };
-        within(endpoint, Direction::Read, &now[..count], &[there])
-    });
-    done.map_err(|_| MoveError::Sender)
 }
 
 /// Copies bytes that stand in at most [`PARTS`] parts to where the byte with this number of a message goes in
@@ -113,10 +70,10 @@ pub(crate) fn put_parts(
         let (entry, _in_use) = endpoint.keys.hold(sge.lkey).ok_or(MoveError::Target)?;
         check_local(Some(&entry.key), pd, sge.addr, sge.length, true).map_err(|_| MoveError::Target)?;
         let bytes = some_of(parts, place, sge.length as usize);
-        if sge.length as usize <= FEW {
-            write_each(endpoint, &entry, sge.addr, bytes)
-        } else {
+        if is_left_to_kernel(endpoint, sge.length as usize) {
             put(endpoint, &entry, sge.addr, bytes)
+        } else {
+            write_each(endpoint, &entry, sge.addr, bytes)
         }
     });
     done.map_err(|_| MoveError::Target)
@@ -134,10 +91,10 @@ pub(crate) fn put_whole(endpoint: &Endpoint, pd: u32, sge: &Sge, bytes: &[u8]) -
     }
     let (entry, _in_use) = endpoint.keys.hold(sge.lkey).ok_or(MoveError::Target)?;
     check_local(Some(&entry.key), pd, sge.addr, sge.length, true).map_err(|_| MoveError::Target)?;
-    if bytes.len() <= FEW {
-        write(endpoint, &entry, sge.addr, bytes)
-    } else {
+    if is_left_to_kernel(endpoint, bytes.len()) {
         put(endpoint, &entry, sge.addr, std::iter::once(bytes))
+    } else {
+        write(endpoint, &entry, sge.addr, bytes)
     }
 }
 
@@ -181,7 +138,7 @@ pub(crate) unsafe fn read_remote(
             let to = std::ptr::with_exposed_provenance_mut::<u8>(room.addr as usize);
             std::slice::from_raw_parts_mut(to, room.len as usize)
         };
-        read(endpoint, &entry, from, bytes, false).map_err(|_| MoveError::Target)?;
+        read(endpoint, &entry, from, bytes).map_err(|_| MoveError::Target)?;
         from += room.len;
     }
     Ok(())
@@ -231,6 +188,11 @@ fn kernel_copies(endpoint: &Endpoint) -> bool {
     own.is_some_and(|own| own.direct().is_some())
 }
 
+/// Whether the kernel copies so many bytes from or to memory of the program's own requests: [`FEW`].
+fn is_left_to_kernel(endpoint: &Endpoint, bytes: usize) -> bool {
+    bytes > FEW && thread::is_own() && kernel_copies(endpoint)
+}
+
 /// Calls `act` for each piece of memory that the bytes of a message from this one on are in, and with where in
 /// these bytes it begins.
 fn each_part(
@@ -256,17 +218,11 @@ fn each_part(
     if done == length { Ok(()) } else { Err(MoveError::Target) }
 }
 
-/// Reads memory of a region of this process's own, as the device, in place where that is possible and not to be
-/// done `by_kernel`; the region is in use by the caller, and covers it.
-fn read(
-    endpoint: &Endpoint,
-    entry: &Entry,
-    addr: u64,
-    room: &mut [u8],
-    by_kernel: bool,
-) -> Result<(), MoveError> {
+/// Reads memory of a region of this process's own, as the device, in place where that is possible; the region
+/// is in use by the caller, and covers it.
+fn read(endpoint: &Endpoint, entry: &Entry, addr: u64, room: &mut [u8]) -> Result<(), MoveError> {
     let addr = entry.translate(addr);
-    if by_kernel || !entry.is_in_place() {
+    if !entry.is_in_place() || is_left_to_kernel(endpoint, room.len()) {
         let here = Span { addr: room.as_mut_ptr().expose_provenance() as u64, len: room.len() as u64 };
         return within(endpoint, Direction::Read, &[here], &[Span { addr, len: here.len }]);
     }
