@@ -83,7 +83,7 @@ impl ClaimRequest {
     }
 
     #[inline(always)]
-    fn unfence(&mut self, memory: &impl Memory) -> Progress<Claimed> {
+    pub(super) fn unfence(&mut self, memory: &impl Memory) -> Progress<Claimed> {
         // It asked before, gave up, and was told nevertheless that the queue was moved. Once it asks, what it
         // is told counts.
         let fence = self.qp(QpWord::Fence);
@@ -106,7 +106,7 @@ impl ClaimRequest {
     }
 
     #[inline(always)]
-    fn hold_up(&mut self, memory: &impl Memory) -> Progress<Claimed> {
+    pub(super) fn hold_up(&mut self, memory: &impl Memory) -> Progress<Claimed> {
         hold(memory, self.srq);
         then!(self, memory, Step::Check, self.check(memory))
     }

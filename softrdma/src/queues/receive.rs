@@ -53,7 +53,21 @@ pub(super) fn first_in_ring(memory: &impl Memory, qp: u32, head: u32) -> Option<
     let mut request = [0; 4];
     let some = request.len().min(words as usize);
     memory.load_all(Word::Receive { queue, slot: slot(head, capacity), word: 0 }, &mut request[..some]);
-    let [wr_id, elements, addr, length_key] = request;
+    first(request, words)
+}
+
+/// The same of the request that a queue pair holds from this shared receive queue.
+#[inline(always)]
+pub(super) fn first_in_claim(memory: &impl Memory, qp: u32, srq: u32) -> Option<(u64, Sge)> {
+    claim_of(memory, qp).filter(|claim| claim.srq == srq)?;
+    let mut request = [0; 4];
+    memory.load_all(Word::Claimed { qp, word: 0 }, &mut request);
+    first(request, RECEIVE_WORDS)
+}
+
+/// The number and the first piece of a request that starts so and has so many words.
+#[inline(always)]
+fn first([wr_id, elements, addr, length_key]: [u64; 4], words: u32) -> Option<(u64, Sge)> {
     if elements == 0 {
         return Some((wr_id, Sge::default()));
     }

@@ -164,13 +164,23 @@ impl<'a> Respond<'a> {
         Self { payload, ..self }
     }
 
-    /// Of a [`Plain`](super::plain::Plain) send whose completion overran the queue.
+    /// Of a [plain](super::plain) send whose completion overran the queue.
     #[must_use]
     #[cold]
     pub fn overrun(self, memory: &impl Memory) -> Self {
         let mut overrun = Self { phase: Phase::Delivered, ..self };
         overrun.part_ended(memory, End::Overrun);
         overrun
+    }
+
+    /// Of a [plain](super::plain) send for which the shared receive queue gave no request.
+    #[must_use]
+    #[cold]
+    pub fn without_request(self, memory: &impl Memory, claimed: Claimed) -> Self {
+        let plan = Plan { receive: true, ..self.plan };
+        let mut without = Self { plan, phase: Phase::Fit, ..self };
+        without.part_ended(memory, End::of(claimed));
+        without
     }
 
     /// The next step. `lookup` finds keys of the target.
@@ -387,6 +397,15 @@ enum End {
     BrokenSrq,
 }
 
+impl End {
+    fn of(claimed: Claimed) -> Self {
+        match claimed {
+            Claimed::Broken => Self::BrokenSrq,
+            Claimed::Request | Claimed::Empty => Self::Fine,
+        }
+    }
+}
+
 impl Machine for Part<'_> {
     type Outcome = End;
 
@@ -395,10 +414,7 @@ impl Machine for Part<'_> {
             Self::Raise(part) => part.step(memory).map(|()| End::Fine),
             Self::Break(part) => part.step(memory).map(|()| End::Fine),
             Self::Flush(part) => part.step(memory).map(|()| End::Fine),
-            Self::Claim(part) => part.step(memory).map(|claimed| match claimed {
-                Claimed::Broken => End::BrokenSrq,
-                Claimed::Request | Claimed::Empty => End::Fine,
-            }),
+            Self::Claim(part) => part.step(memory).map(End::of),
             Self::Deliver(part) => part.step(memory).map(|delivered| match delivered {
                 Delivered::Overrun => End::Overrun,
                 Delivered::Published | Delivered::Dropped => End::Fine,

@@ -1,7 +1,13 @@
 //! Sends of one packet, and what each of them meets: most take a short way, which leaves the others to the
 //! common one.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
 use softrdma::device::{Attributes, CompletionQueue, CqFlags, QpInit, QueuePair};
+use softrdma::device::{SharedReceiveQueue, SrqInit, SrqType};
+use softrdma::rules::completion::Completion;
+use softrdma::rules::qp;
 use softrdma::rules::receive::Sge;
 use softrdma::rules::verbs::{Access, Attr, Event, QpState, QpType, Status, WcFlags, WcOpcode};
 use softrdma::wire::opcode::{Extra, Operation, Position};
@@ -11,6 +17,8 @@ use softrdma_testing::device::*;
 use crate::hosts::*;
 use crate::peer::{ACKNOWLEDGED, RawPeer};
 
+/// Without a shared receive queue, and with one.
+const BOTH: [bool; 2] = [false, true];
 /// The peer's queue pair.
 const PEER: u32 = 0x4001;
 /// Syndromes of negative acknowledgements.
@@ -25,22 +33,51 @@ struct Receiver<'h> {
     peer: &'h RawPeer,
     node: Node,
     end: End,
+    srq: Option<Arc<SharedReceiveQueue>>,
 }
 
 impl<'h> Receiver<'h> {
-    /// In this state.
-    fn new(host: &'h Host, peer: &'h RawPeer, state: QpState) -> Self {
+    /// In this state, with a shared receive queue if it `shares` one.
+    fn new(host: &'h Host, peer: &'h RawPeer, state: QpState, shares: bool) -> Self {
         let node = host.node();
-        let end = node.end(QpType::Rc);
+        let srq = shares.then(|| {
+            let init = SrqInit {
+                pd: node.pd,
+                srq_type: SrqType::Basic,
+                max_wr: 8,
+                max_sge: 4,
+                xrcd: None,
+                cq: None,
+                events: node.events.clone(),
+                cookie: 3,
+            };
+            SharedReceiveQueue::new(&node.device, &init).unwrap()
+        });
+        let cq = node.cq(64, None, 1);
+        let init = QpInit { srq: srq.clone(), ..node.init(QpType::Rc, &cq) };
+        let end = node.end_of(QueuePair::new(&node.device, &init).unwrap(), cq);
         bring_up(&end.qp, &host.attributes(PEER), state);
-        Self { host, peer, node, end }
+        Self { host, peer, node, end, srq }
     }
 
-    /// The same with another queue pair, as `init` has it.
-    fn with(&mut self, init: &QpInit) {
-        let qp = QueuePair::new(&self.node.device, init).unwrap();
+    /// The same with another completion queue.
+    fn with(&mut self, cq: &Arc<CompletionQueue>) {
+        let init = QpInit { srq: self.srq.clone(), ..self.node.init(QpType::Rc, cq) };
+        let qp = QueuePair::new(&self.node.device, &init).unwrap();
         bring_up(&qp, &self.host.attributes(PEER), QpState::Rts);
-        self.end = self.node.end_of(qp, init.recv_cq.clone().unwrap());
+        self.end = self.node.end_of(qp, cq.clone());
+    }
+
+    fn post(&self, wr_id: u32, sges: &[Sge]) {
+        match &self.srq {
+            Some(srq) => srq.post(wr_id.into(), sges).unwrap(),
+            None => self.end.qp.post_receive(wr_id.into(), sges).unwrap(),
+        }
+    }
+
+    /// Posts a request for eight bytes.
+    fn post_8(&self, wr_id: u32) {
+        self.post(wr_id, &[self.end.sge(0, 8)]);
     }
 
     /// Sends a message with this PSN; the syndrome of the answer.
@@ -85,12 +122,14 @@ fn bytes(count: usize) -> Vec<u8> {
 fn a_message_fills_the_pieces_of_its_receive_request() {
     with_hosts(|hosts| {
         let peer = RawPeer::new(hosts, 1);
-        let receiver = Receiver::new(&hosts[0], &peer, QpState::Rts);
-        let end = &receiver.end;
         let pieces: [&[usize]; 8] =
             [&[8], &[1000], &[3, 997], &[0, 1000], &[8, 0], &[], &[2, 3, 3, 992], &[0]];
-        let mut psn = 0;
-        for lengths in pieces {
+        let receivers = BOTH.map(|shares| Receiver::new(&hosts[0], &peer, QpState::Rts, shares));
+        let all = receivers.iter().flat_map(|receiver| pieces.map(|lengths| (receiver, lengths)));
+        // A number that is not the next would not be taken.
+        let mut psns = [0; 2];
+        for (receiver, lengths) in all {
+            let (end, psn) = (&receiver.end, &mut psns[usize::from(receiver.srq.is_some())]);
             let room: usize = lengths.iter().sum();
             for (count, extra) in [0, 8, 1000]
                 .into_iter()
@@ -99,12 +138,12 @@ fn a_message_fills_the_pieces_of_its_receive_request() {
                 if count > room {
                     continue;
                 }
-                psn += 1;
+                *psn += 1;
                 let place = |n: usize| 2000 * n;
                 let sges: Vec<Sge> = lengths.iter().enumerate().map(|(n, l)| end.sge(place(n), *l)).collect();
                 end.memory.fill(0, &[0; 10_000]);
-                end.qp.post_receive(u64::from(psn), &sges).unwrap();
-                receiver.arrives(psn, extra, &bytes(count));
+                receiver.post(*psn, &sges);
+                receiver.arrives(*psn, extra, &bytes(count));
                 let came = lengths.iter().enumerate().flat_map(|(n, l)| end.memory.bytes(place(n), *l));
                 let came: Vec<u8> = came.collect();
                 assert_eq!(came[..count], bytes(count), "{lengths:?} {count}");
@@ -118,11 +157,13 @@ fn a_message_fills_the_pieces_of_its_receive_request() {
 fn a_message_that_meets_no_receive_request_is_taken_later() {
     with_hosts(|hosts| {
         let peer = RawPeer::new(hosts, 1);
-        let receiver = Receiver::new(&hosts[0], &peer, QpState::Rts);
-        for psn in 1..=2 {
-            assert_eq!(receiver.answer(psn, Extra::Nothing, &bytes(8)), NOT_READY);
-            receiver.end.receive(psn.into(), 0, 8);
-            receiver.arrives(psn, Extra::Nothing, &bytes(8));
+        for shares in BOTH {
+            let receiver = Receiver::new(&hosts[0], &peer, QpState::Rts, shares);
+            for psn in 1..=2 {
+                assert_eq!(receiver.answer(psn, Extra::Nothing, &bytes(8)), NOT_READY);
+                receiver.post_8(psn);
+                receiver.arrives(psn, Extra::Nothing, &bytes(8));
+            }
         }
     });
 }
@@ -131,15 +172,17 @@ fn a_message_that_meets_no_receive_request_is_taken_later() {
 fn what_does_not_fit_breaks_the_queue_pair() {
     with_hosts(|hosts| {
         let peer = RawPeer::new(hosts, 1);
-        for (length, count) in [(7, 8), (0, 1), (999, 1000)] {
-            let receiver = Receiver::new(&hosts[0], &peer, QpState::Rts);
-            receiver.end.receive(1, 0, length);
-            receiver.breaks(Extra::Nothing, &bytes(count), INVALID, Some(Status::LocLenErr));
+        for shares in BOTH {
+            for (length, count) in [(7, 8), (0, 1), (999, 1000)] {
+                let receiver = Receiver::new(&hosts[0], &peer, QpState::Rts, shares);
+                receiver.post(1, &[receiver.end.sge(0, length)]);
+                receiver.breaks(Extra::Nothing, &bytes(count), INVALID, Some(Status::LocLenErr));
+            }
+            // Nor has it a key to invalidate.
+            let receiver = Receiver::new(&hosts[0], &peer, QpState::Rts, shares);
+            receiver.post_8(1);
+            receiver.breaks(Extra::Invalidate, &bytes(8), NO_ACCESS, None);
         }
-        // Nor has it a key to invalidate.
-        let receiver = Receiver::new(&hosts[0], &peer, QpState::Rts);
-        receiver.end.receive(1, 0, 8);
-        receiver.breaks(Extra::Invalidate, &bytes(8), NO_ACCESS, None);
     });
 }
 
@@ -147,8 +190,8 @@ fn what_does_not_fit_breaks_the_queue_pair() {
 fn memory_that_may_not_be_written_breaks_the_queue_pair() {
     with_hosts(|hosts| {
         let peer = RawPeer::new(hosts, 1);
-        for case in 0..4 {
-            let receiver = Receiver::new(&hosts[0], &peer, QpState::Rts);
+        for (shares, case) in BOTH.into_iter().flat_map(|shares| (0..4).map(move |case| (shares, case))) {
+            let receiver = Receiver::new(&hosts[0], &peer, QpState::Rts, shares);
             let (node, end) = (&receiver.node, &receiver.end);
             let register = |pd, access| {
                 let (addr, length) = (end.memory.addr(0), end.memory.len() as u64);
@@ -161,16 +204,17 @@ fn memory_that_may_not_be_written_breaks_the_queue_pair() {
                 // The message would be within it.
                 _ => Sge { length: 16, ..end.sge(end.memory.len() - 8, 0) },
             };
-            end.qp.post_receive(1, &[sge]).unwrap();
+            receiver.post(1, &[sge]);
             receiver.breaks(Extra::Nothing, &bytes(8), OPERATIONAL, Some(Status::LocProtErr));
             let place = (sge.addr - end.memory.addr(0)) as usize;
             assert_eq!(end.memory.bytes(place, 8), [0; 8], "{case}");
         }
         // A message without bytes writes none.
-        let receiver = Receiver::new(&hosts[0], &peer, QpState::Rts);
-        let sge = Sge { lkey: receiver.end.region.lkey ^ 1, ..receiver.end.sge(0, 8) };
-        receiver.end.qp.post_receive(1, &[sge]).unwrap();
-        receiver.arrives(1, Extra::Nothing, &[]);
+        for shares in BOTH {
+            let receiver = Receiver::new(&hosts[0], &peer, QpState::Rts, shares);
+            receiver.post(1, &[Sge { lkey: receiver.end.region.lkey ^ 1, ..receiver.end.sge(0, 8) }]);
+            receiver.arrives(1, Extra::Nothing, &[]);
+        }
     });
 }
 
@@ -178,24 +222,24 @@ fn memory_that_may_not_be_written_breaks_the_queue_pair() {
 fn a_completion_queue_that_overruns_breaks_the_queue_pair() {
     with_hosts(|hosts| {
         let peer = RawPeer::new(hosts, 1);
-        for ignores in [false, true] {
-            let mut receiver = Receiver::new(&hosts[0], &peer, QpState::Rts);
+        for (shares, ignores) in BOTH.into_iter().flat_map(|shares| [(shares, false), (shares, true)]) {
+            let mut receiver = Receiver::new(&hosts[0], &peer, QpState::Rts, shares);
             let node = receiver.node.clone();
             let flags = CqFlags { ignore_overrun: ignores, ..CqFlags::default() };
             let cq = CompletionQueue::new(&node.device, 1, None, &node.events, 1, flags).unwrap();
-            receiver.with(&node.init(QpType::Rc, &cq));
+            receiver.with(&cq);
             let last = 4;
-            (1..=last).for_each(|n| receiver.end.receive(n, 0, 8));
+            (1..=last).for_each(|n| receiver.post_8(n));
             let mut psn = 0;
             let broken = loop {
                 psn += 1;
                 let syndrome = receiver.answer(psn, Extra::Nothing, &bytes(8));
-                if syndrome != ACKNOWLEDGED || u64::from(psn) == last {
+                if syndrome != ACKNOWLEDGED || psn == last {
                     break syndrome;
                 }
             };
             if ignores {
-                assert_eq!((broken, u64::from(psn)), (ACKNOWLEDGED, last));
+                assert_eq!((broken, psn), (ACKNOWLEDGED, last));
                 assert_eq!(receiver.end.qp.state(), QpState::Rts);
                 continue;
             }
@@ -210,42 +254,111 @@ fn a_completion_queue_that_overruns_breaks_the_queue_pair() {
 fn a_message_arrives_in_each_state_that_receives_and_after_each_change() {
     with_hosts(|hosts| {
         let peer = RawPeer::new(hosts, 1);
-        let mut receiver = Receiver::new(&hosts[0], &peer, QpState::Rtr);
-        let arrives = |receiver: &Receiver<'_>, psn: u32| {
-            receiver.end.receive(psn.into(), 0, 8);
-            receiver.arrives(psn, Extra::Nothing, &bytes(8));
-        };
-        arrives(&receiver, 1);
-        assert_eq!(receiver.node.event(), Event::CommEst);
-        arrives(&receiver, 2);
-        receiver
-            .end
-            .qp
-            .modify(
-                softrdma::rules::qp::attributes(QpType::Rc, QpState::Rtr, QpState::Rts)
-                    .unwrap()
-                    .0
-                    .union(Attr::STATE),
-                &Attributes { state: QpState::Rts, ..hosts[0].attributes(PEER) },
-            )
-            .unwrap();
-        arrives(&receiver, 3);
-        let timer = Attributes { min_rnr_timer: 9, ..Attributes::default() };
-        receiver.end.qp.modify(Attr::MIN_RNR_TIMER, &timer).unwrap();
-        arrives(&receiver, 4);
-        receiver.end.cq.resize(1000).unwrap();
-        arrives(&receiver, 5);
-        set_state(&receiver.end.qp, QpState::Sqd);
-        arrives(&receiver, 6);
-        assert!(!receiver.node.has_event());
-
-        let (node, cq) = (receiver.node.clone(), receiver.end.cq.clone());
-        let srq = node.shared_queue(4);
-        receiver.with(&QpInit { srq: Some(srq.clone()), ..node.init(QpType::Rc, &cq) });
-        for psn in 1..=2 {
-            assert_eq!(receiver.answer(psn, Extra::Nothing, &bytes(8)), NOT_READY);
-            post_shared(&srq, psn.into(), &receiver.end, 0, 8);
-            receiver.arrives(psn, Extra::Immediate, &bytes(8));
+        for shares in BOTH {
+            let receiver = Receiver::new(&hosts[0], &peer, QpState::Rtr, shares);
+            let arrives = |psn: u32| {
+                receiver.post_8(psn);
+                receiver.arrives(psn, Extra::Nothing, &bytes(8));
+            };
+            arrives(1);
+            assert_eq!(receiver.node.event(), Event::CommEst);
+            arrives(2);
+            let (needed, _) = qp::attributes(QpType::Rc, QpState::Rtr, QpState::Rts).unwrap();
+            let attributes = Attributes { state: QpState::Rts, ..hosts[0].attributes(PEER) };
+            receiver.end.qp.modify(needed.union(Attr::STATE), &attributes).unwrap();
+            arrives(3);
+            let timer = Attributes { min_rnr_timer: 9, ..Attributes::default() };
+            receiver.end.qp.modify(Attr::MIN_RNR_TIMER, &timer).unwrap();
+            arrives(4);
+            receiver.end.cq.resize(1000).unwrap();
+            arrives(5);
+            if let Some(srq) = &receiver.srq {
+                srq.modify(None, Some(100)).unwrap();
+            }
+            arrives(6);
+            set_state(&receiver.end.qp, QpState::Sqd);
+            arrives(7);
+            assert!(!receiver.node.has_event());
         }
+    });
+}
+
+#[test]
+fn the_limit_of_a_shared_queue_is_told_once() {
+    with_hosts(|hosts| {
+        let peer = RawPeer::new(hosts, 1);
+        let receiver = Receiver::new(&hosts[0], &peer, QpState::Rts, true);
+        let srq = receiver.srq.as_ref().unwrap();
+        (1..=5).for_each(|psn| receiver.post_8(psn));
+        srq.modify(Some(3), None).unwrap();
+        for psn in 1..=5 {
+            receiver.arrives(psn, Extra::Nothing, &bytes(8));
+            assert_eq!(receiver.node.has_event(), psn == 3);
+            if psn == 3 {
+                assert_eq!(receiver.node.event(), Event::SrqLimitReached);
+                assert_eq!(srq.limit(), 0);
+            }
+        }
+    });
+}
+
+/// Messages of the own host take requests of the same queue by a ring, without its lock.
+#[test]
+fn a_request_of_a_shared_queue_is_one_messages_whichever_way_that_comes() {
+    const MESSAGES: u32 = 2000;
+    with_hosts(|hosts| {
+        let peer = RawPeer::new(hosts, 1);
+        let receiver = Receiver::new(&hosts[0], &peer, QpState::Rts, true);
+        let (node, end) = (&receiver.node, &receiver.end);
+        let cq = node.cq(64, None, 1);
+        let init = QpInit { srq: receiver.srq.clone(), ..node.init(QpType::Rc, &cq) };
+        let near = node.end_of(QueuePair::new(&node.device, &init).unwrap(), cq);
+        let other = hosts[0].node();
+        let sender = other.end(QpType::Rc);
+        connect_ends(&sender, &near);
+        sender.memory.fill(0, &[1; 8]);
+
+        let next = AtomicU32::new(0);
+        // Eight places, each of one request at a time.
+        let place = |wr_id: u64| wr_id as usize % 8 * 8;
+        let post = |at: u64| {
+            let wr_id = 8 * next.fetch_add(1, Ordering::Relaxed) + at as u32 % 8;
+            receiver.post(wr_id, &[end.sge(place(at), 8)]);
+        };
+        // A message's request, in place of which there is another then.
+        let take = |found: Completion, byte: u8| {
+            assert_eq!((found.status, found.byte_len), (Status::Success, 8));
+            assert_eq!(end.memory.bytes(place(found.wr_id), 8), [byte; 8]);
+            post(found.wr_id);
+            found.wr_id
+        };
+        (0..8).for_each(post);
+        let is_over = AtomicBool::new(false);
+        let mut all = std::thread::scope(|scope| {
+            let by_ring = scope.spawn(|| {
+                let mut taken = Vec::new();
+                while !is_over.load(Ordering::Relaxed) {
+                    sender.send(1, 0, 8);
+                    taken.push(take(near.poll(), 1));
+                    sender.done(1);
+                }
+                taken
+            });
+            let mut taken = Vec::new();
+            for psn in 1..=MESSAGES {
+                assert_eq!(receiver.answer(psn, Extra::Nothing, &[2; 8]), ACKNOWLEDGED);
+                taken.push(take(end.poll(), 2));
+            }
+            is_over.store(true, Ordering::Relaxed);
+            let others = by_ring.join().unwrap();
+            assert!(!others.is_empty());
+            taken.extend(others);
+            taken
+        });
+        all.sort_unstable();
+        let count = all.len() as u64;
+        all.dedup();
+        assert_eq!(all.len() as u64, count, "a request was two messages'");
+        assert_eq!(u64::from(next.into_inner()), count + 8);
     });
 }

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use softrdma::queues::burst::Burst;
 use softrdma::queues::claim::{ClaimRequest, Claimed};
 use softrdma::queues::deliver::{Deliver, Delivered};
-use softrdma::queues::plain::Plain;
+use softrdma::queues::plain::{Found, Plain};
 use softrdma::queues::respond::{Queues, Respond, Want};
 use softrdma::queues::shared::{CqWord, Memory, Object, QpWord, SrqWord, Take, Word};
 use softrdma::queues::transaction::{LockError, Locked, Machine, Progress};
@@ -14,7 +14,7 @@ use softrdma::queues::transport::{Operation, Transport};
 use softrdma::rules::keys::{Key, Kind};
 use softrdma::rules::receive::{ReceiveRequest, Sge};
 use softrdma::rules::requester::{Outcome, Syndrome};
-use softrdma::rules::responder::Incoming;
+use softrdma::rules::responder::{Incoming, TargetQp};
 use softrdma::rules::verbs::{Access, Opcode, QpState, QpType};
 use softrdma_testing::pass_on;
 use softrdma_testing::post::post;
@@ -24,11 +24,20 @@ use crate::burst::{QUEUES, SEND, TARGET, arrived, key, payload};
 use crate::place::{CQ, QP, SRQ};
 use crate::responder::target;
 
-/// A segment that notes what is stored.
+/// A segment that notes what is done with it.
 struct Noted {
     segment: Segment,
     stepwise: bool,
-    stores: RefCell<Vec<(Word, u64)>>,
+    notes: RefCell<Vec<Note>>,
+}
+
+#[derive(PartialEq, Eq, Debug)]
+enum Note {
+    Store(Word, u64),
+    Lock(Object),
+    Unlock(Object),
+    Bell(u32),
+    Alert(Object),
 }
 
 impl Noted {
@@ -40,7 +49,11 @@ impl Noted {
             let sges = [Sge { addr: 0x1000, length: 4096, lkey }].into();
             post(&segment, Object::Qp(QP), &ReceiveRequest { wr_id, sges }).expect("there is room");
         }
-        Self { segment, stepwise, stores: RefCell::default() }
+        Self { segment, stepwise, notes: RefCell::default() }
+    }
+
+    fn note(&self, note: Note) {
+        self.notes.borrow_mut().push(note);
     }
 
     /// Carries a machine through; its calls, and what came of it. Locks are always to be had.
@@ -60,7 +73,7 @@ impl Memory for Noted {
     }
 
     fn store(&self, word: Word, value: u64) {
-        self.stores.borrow_mut().push((word, value));
+        self.note(Note::Store(word, value));
         self.segment.store(word, value);
     }
 
@@ -68,11 +81,13 @@ impl Memory for Noted {
 }
 
 impl Transport for Noted {
-    fn lock(&self, _object: Object) -> Result<Locked, LockError> {
+    fn lock(&self, object: Object) -> Result<Locked, LockError> {
+        self.note(Note::Lock(object));
         Ok(Locked::Clean)
     }
 
-    fn unlock(&self, _object: Object) -> bool {
+    fn unlock(&self, object: Object) -> bool {
+        self.note(Note::Unlock(object));
         true
     }
 
@@ -80,11 +95,14 @@ impl Transport for Noted {
         panic!("{object:?} is not given back");
     }
 
-    fn bell(&self, _cq: u32) -> bool {
+    fn bell(&self, cq: u32) -> bool {
+        self.note(Note::Bell(cq));
         true
     }
 
-    fn alert(&self, _object: Object) {}
+    fn alert(&self, object: Object) {
+        self.note(Note::Alert(object));
+    }
 }
 
 /// What both ways store is the same; fewer calls are what the one is for.
@@ -92,7 +110,7 @@ fn compare(run: impl Fn(&Noted) -> u32) {
     let (steps, straight) = (Noted::new(true), Noted::new(false));
     let (all, few) = (run(&steps), run(&straight));
     assert!(few < all, "{few} calls instead of {all}");
-    assert_eq!(steps.stores.into_inner(), straight.stores.into_inner());
+    assert_eq!(steps.notes.into_inner(), straight.notes.into_inner());
 }
 
 #[test]
@@ -169,40 +187,113 @@ fn a_claim_stores_the_same_in_few_calls() {
     }
 }
 
-/// Carries a send out as any other, or as a plain one where it is that; and whether it was.
-fn receive(noted: &Noted, tries_plain: bool, state: QpState, length: u64) -> (Outcome, bool) {
-    let target = target(state, false);
-    let request = Incoming {
-        qp_type: QpType::Rc,
-        opcode: Opcode::SendWithImm,
-        src_qp: 2,
-        path_matches: true,
-        qkey: 0,
-        ipv4: false,
-        length,
-        addr: 0,
-        imm_or_key: 5,
-        solicited: true,
-        timestamp: 9,
-    };
-    let key = Key { kind: Kind::Region, valid: true, pd: 1, start: 0, length: u64::MAX, access: Access(0xf) };
-    let queues = Queues { qp: QP, cq: CQ, srq: None };
-    let mut operation = Operation::new(noted);
-    let plain = Plain::find(noted, &target, queues, &request).filter(|_| tries_plain);
-    let delivered = plain.map(|plain| plain.deliver(noted, &mut operation).expect("locks are free"));
-    if let Some(Delivered::Published | Delivered::Dropped) = delivered {
-        return (Outcome::Done(length as u32), true);
+/// What there is for sends that are received.
+#[derive(Clone, Debug)]
+struct Stage {
+    /// How the completion queue is armed, and how many entries are in it.
+    armed: u64,
+    entries: u64,
+    state: QpState,
+    /// Requests come from a shared receive queue, with this limit, of which the queue pair holds one already.
+    shared: Option<(u64, bool)>,
+    /// The shared receive queue says that it is full beyond what it can hold.
+    lies: bool,
+    /// The send's bytes, and where they are not put.
+    length: u64,
+    refuses: bool,
+    /// What comes of each, and whether it is a plain one.
+    expected: Vec<(Outcome, bool)>,
+}
+
+impl Stage {
+    fn set(&self, stepwise: bool) -> Noted {
+        let noted = Noted::new(stepwise);
+        noted.segment.store(Word::Cq(CQ, CqWord::Armed), self.armed);
+        noted.segment.store(Word::Qp(QP, QpWord::State), self.state as u64);
+        for number in 0..self.entries {
+            noted.carry(&mut Deliver::append(CQ, &arrived(number, 1)));
+        }
+        let Some((limit, holds)) = self.shared else { return noted };
+        for wr_id in 0..3 {
+            let sges = [Sge { addr: 0x1000, length: 4096, lkey: 1 }, Sge::default()].into();
+            post(&noted.segment, Object::Srq(SRQ), &ReceiveRequest { wr_id, sges }).expect("there is room");
+        }
+        noted.segment.store(Word::Srq(SRQ, SrqWord::Limit), limit);
+        if holds {
+            assert_eq!(noted.carry(&mut ClaimRequest::new(QP, SRQ)).1, Claimed::Request);
+        }
+        if self.lies {
+            noted.segment.store(Word::Srq(SRQ, SrqWord::Tail), 1000);
+            noted.segment.store(Word::Srq(SRQ, SrqWord::Seen), 1000);
+        }
+        noted
     }
-    let mut respond = Respond::new(target, queues, request, None, None);
-    if delivered == Some(Delivered::Overrun) {
-        respond = respond.overrun(noted);
+
+    /// Carries a send out as any other, or as a plain one where it is that; and whether it was.
+    fn receive(&self, noted: &Noted, tries_plain: bool) -> (Outcome, bool) {
+        let (target, srq) = (target(self.state, false), self.shared.map(|_| SRQ));
+        let target = TargetQp { srq: srq.is_some(), ..target };
+        let request = Incoming {
+            qp_type: QpType::Rc,
+            opcode: Opcode::SendWithImm,
+            src_qp: 2,
+            path_matches: true,
+            qkey: 0,
+            ipv4: false,
+            length: self.length,
+            addr: 0,
+            imm_or_key: 5,
+            solicited: true,
+            timestamp: 9,
+        };
+        let key =
+            Key { kind: Kind::Region, valid: true, pd: 1, start: 0, length: u64::MAX, access: Access(0xf) };
+        let queues = Queues { qp: QP, cq: CQ, srq };
+        let mut operation = Operation::new(noted);
+        let mut respond = Respond::new(target, queues, request, None, None);
+        let mut is_plain = false;
+        if tries_plain {
+            let found = Plain::find(noted, &mut operation, &target, queues, &request);
+            match found.expect("locks are free") {
+                Found::Plain(plain) if !self.refuses => {
+                    assert_eq!(u64::from(plain.to.length), 4096);
+                    is_plain = true;
+                    match plain.deliver(noted, &mut operation).expect("locks are free") {
+                        Delivered::Overrun => respond = respond.overrun(noted),
+                        Delivered::Published | Delivered::Dropped => {
+                            return (Outcome::Done(self.length as u32), true);
+                        }
+                    }
+                }
+                Found::NoRequest(claimed) => {
+                    is_plain = true;
+                    respond = respond.without_request(noted, claimed);
+                }
+                Found::Plain(_) | Found::Other => {}
+            }
+        }
+        loop {
+            match respond.step(noted, |_| Some(key)) {
+                Want::Transport(progress) => assert_eq!(operation.proceed(&progress), Ok(true)),
+                Want::Move(_) => respond.moved(noted, Ok(())),
+                Want::Invalidate(_) => unreachable!("nothing asks for it"),
+                Want::Done(outcome) => return (outcome, is_plain),
+            }
+        }
     }
-    loop {
-        match respond.step(noted, |_| Some(key)) {
-            Want::Transport(progress) => assert_eq!(operation.proceed(&progress), Ok(true)),
-            Want::Move(_) => respond.moved(noted, Ok(())),
-            Want::Invalidate(_) => unreachable!("nothing asks for it"),
-            Want::Done(outcome) => return (outcome, delivered.is_some()),
+
+    /// Both ways come to this, by the same stores, locks and bells.
+    fn compare(&self) {
+        for stepwise in [false, true] {
+            let [common, plain] = [false, true].map(|tries_plain| {
+                let noted = self.set(stepwise);
+                for (number, (outcome, is_plain)) in self.expected.iter().enumerate() {
+                    let expected = (*outcome, tries_plain && *is_plain);
+                    assert_eq!(self.receive(&noted, tries_plain), expected, "{number} of {self:?}");
+                }
+                noted.notes.into_inner()
+            });
+            assert_eq!(common, plain, "{self:?}");
         }
     }
 }
@@ -210,37 +301,57 @@ fn receive(noted: &Noted, tries_plain: bool, state: QpState, length: u64) -> (Ou
 #[test]
 // rule: overrun-breaks
 fn a_plain_send_stores_what_any_other_does() {
+    let done = |bytes: u32| vec![(Outcome::Done(bytes), true); 3];
+    let common = |outcome| vec![(outcome, false)];
     let operational = Outcome::Refused(Syndrome::Operational);
-    // How the completion queue is armed, how many entries are in it, and what is sent how often.
-    for (stepwise, armed, before, state, length, expected) in [false, true].into_iter().flat_map(|stepwise| {
-        use QpState::{Rtr, Rts};
+    let not_ready = Outcome::ReceiverNotReady(1);
+    let stages = |shared: Option<(u64, bool)>| {
+        let plain = Stage {
+            armed: 0,
+            entries: 0,
+            state: QpState::Rts,
+            shared,
+            lies: false,
+            length: 8,
+            refuses: false,
+            expected: done(8),
+        };
         [
-            (stepwise, 0, 0, Rts, 8, vec![(Outcome::Done(8), true); 3]),
-            (stepwise, 2, 0, Rts, 8, vec![(Outcome::Done(8), true); 3]),
-            (stepwise, 0, 0, Rts, 0, vec![(Outcome::Done(0), true); 3]),
-            (stepwise, 0, 3, Rts, 8, vec![(Outcome::Done(8), true), (operational, true)]),
-            (stepwise, 0, 0, Rtr, 8, vec![(Outcome::Done(8), false); 3]),
-            (stepwise, 0, 0, QpState::Err, 8, vec![(Outcome::NoAnswer, false); 2]),
-            (stepwise, 0, 0, Rts, 5000, vec![(Outcome::Refused(Syndrome::InvalidRequest), false)]),
-            (stepwise, 0, 0, Rts, 8, {
-                let done = vec![(Outcome::Done(8), true); 3];
-                done.into_iter().chain([(Outcome::ReceiverNotReady(1), false)]).collect()
-            }),
+            plain.clone(),
+            Stage { armed: 2, ..plain.clone() },
+            Stage { length: 0, expected: done(0), ..plain.clone() },
+            Stage {
+                entries: 3,
+                expected: vec![(Outcome::Done(8), true), (operational, true)],
+                ..plain.clone()
+            },
+            Stage { state: QpState::Rtr, expected: vec![(Outcome::Done(8), false); 3], ..plain.clone() },
+            Stage { state: QpState::Err, expected: vec![(Outcome::NoAnswer, false); 2], ..plain.clone() },
+            Stage {
+                length: 5000,
+                expected: common(Outcome::Refused(Syndrome::InvalidRequest)),
+                ..plain.clone()
+            },
+            Stage { refuses: true, expected: vec![(Outcome::Done(8), false); 3], ..plain.clone() },
+            // Nobody asks an own ring in vain.
+            Stage {
+                expected: done(8).into_iter().chain([(not_ready, shared.is_some()); 2]).collect(),
+                ..plain.clone()
+            },
+            Stage {
+                lies: shared.is_some(),
+                expected: match shared {
+                    None => done(8),
+                    Some((_, false)) => vec![(operational, true)],
+                    Some((_, true)) => vec![(Outcome::Done(8), true), (operational, true)],
+                },
+                ..plain
+            },
         ]
-    }) {
-        let [common, plain] = [false, true].map(|tries_plain| {
-            let noted = Noted::new(stepwise);
-            noted.segment.store(Word::Cq(CQ, CqWord::Armed), armed);
-            noted.segment.store(Word::Qp(QP, QpWord::State), state as u64);
-            for number in 0..before {
-                noted.carry(&mut Deliver::append(CQ, &arrived(number, 1)));
-            }
-            for (outcome, is_plain) in &expected {
-                let expected = (*outcome, tries_plain && *is_plain);
-                assert_eq!(receive(&noted, tries_plain, state, length), expected, "{state:?} {length}");
-            }
-            noted.stores.into_inner()
-        });
-        assert_eq!(common, plain);
+    };
+    // Without a limit, with one that the second message falls below, and with one that the first does.
+    let ways = [0, 2, 4].into_iter().flat_map(|limit| [(limit, false), (limit, true)]);
+    for shared in ways.map(Some).chain([None]) {
+        stages(shared).iter().for_each(Stage::compare);
     }
 }

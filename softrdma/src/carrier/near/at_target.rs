@@ -7,9 +7,10 @@ use std::cell::Cell;
 
 use ironverbs_os::clock::now;
 
+use crate::queues::claim::Claimed;
 use crate::queues::completion::{wanted, wants};
 use crate::queues::deliver::Delivered;
-use crate::queues::plain::Plain;
+use crate::queues::plain::{Found, Plain};
 use crate::queues::respond::{MoveError, Payload, Queues, Respond, Want};
 use crate::queues::shared::{Memory, Object, QpWord, Word};
 use crate::queues::transaction::{LockError, Progress};
@@ -184,12 +185,8 @@ impl<M: MoveBytes> AtTarget<'_, '_, M> {
         if incoming.needs_receive() && wanted(view, queues.cq) & wants::TIMESTAMPS != 0 {
             incoming.timestamp = now();
         }
-        let plain = match self.bytes.whole() {
-            // The sender has no completion here that would have its turn.
-            Some(bytes) => self.receive_plain(view, operation, &target, queues, &incoming, bytes)?,
-            None => None,
-        };
-        if let Some(Delivered::Published | Delivered::Dropped) = plain {
+        let plain = self.try_plain(view, operation, &target, queues, &incoming)?;
+        if let Tried::Delivered(Delivered::Published | Delivered::Dropped) = plain {
             return Ok(Outcome::Done(incoming.length as u32));
         }
         // A key whose entry is being changed: its owner may have been stopped over it, which is no fault of the
@@ -212,8 +209,10 @@ impl<M: MoveBytes> AtTarget<'_, '_, M> {
         let inv_key = ends.then(|| lookup(incoming.imm_or_key)).flatten();
         let mut respond =
             Respond::new(target, queues, incoming, key, inv_key.as_ref()).with_payload(self.payload);
-        if plain == Some(Delivered::Overrun) {
-            respond = respond.overrun(view);
+        match plain {
+            Tried::Delivered(_) => respond = respond.overrun(view),
+            Tried::NoRequest(claimed) => respond = respond.without_request(view, claimed),
+            Tried::Other => {}
         }
         loop {
             let want = respond.step(view, lookup);
@@ -252,23 +251,71 @@ impl<M: MoveBytes> AtTarget<'_, '_, M> {
         }
     }
 
-    /// A send to this process itself where nothing stands in its way; `None` where something does, and nothing
-    /// has happened but that memory was written which is for the message.
+    /// A send of another host as a plain one, if all of it is in one place.
     #[inline(always)]
-    fn receive_plain(
+    fn try_plain(
         &self,
         view: &View<'_>,
         operation: &mut Locks<'_, View<'_>>,
         target: &TargetQp,
         queues: Queues,
         incoming: &Incoming,
-        bytes: &[u8],
-    ) -> Result<Option<Delivered>, LockError> {
-        let Some(lane) = Lane::new(view, queues.qp, queues.cq) else { return Ok(None) };
-        let Some(plain) = Plain::find(&lane, target, queues, incoming) else { return Ok(None) };
-        if bytes::put_whole(self.endpoint, target.receive_pd, &plain.to, bytes).is_err() {
-            return Ok(None);
+    ) -> Result<Tried, LockError> {
+        // The sender has no completion here that would have its turn.
+        let Some(bytes) = self.bytes.whole() else { return Ok(Tried::Other) };
+        if let Some(srq) = queues.srq {
+            let lane = Lane::shared(view, queues.qp, srq, queues.cq);
+            return self.receive_shared(lane, operation, target, queues, incoming, bytes);
         }
-        plain.deliver(&lane, operation).map(Some)
+        let lane = Lane::new(view, queues.qp, queues.cq);
+        self.receive_plain(lane, operation, target, queues, incoming, bytes)
     }
+
+    /// A send to this process itself where nothing stands in its way.
+    #[inline(always)]
+    fn receive_plain(
+        &self,
+        lane: Option<Lane<'_>>,
+        operation: &mut Locks<'_, View<'_>>,
+        target: &TargetQp,
+        queues: Queues,
+        incoming: &Incoming,
+        bytes: &[u8],
+    ) -> Result<Tried, LockError> {
+        let Some(lane) = lane else { return Ok(Tried::Other) };
+        let plain = match Plain::find(&lane, operation, target, queues, incoming)? {
+            Found::Plain(plain) => plain,
+            Found::NoRequest(claimed) => return Ok(Tried::NoRequest(claimed)),
+            Found::Other => return Ok(Tried::Other),
+        };
+        if bytes::put_whole(self.endpoint, target.receive_pd, &plain.to, bytes).is_err() {
+            return Ok(Tried::Other);
+        }
+        plain.deliver(&lane, operation).map(Tried::Delivered)
+    }
+
+    /// The same where the queue pair has a shared receive queue: code of its own, so that there is as little
+    /// as before where it has none.
+    #[inline(never)]
+    fn receive_shared(
+        &self,
+        lane: Option<Lane<'_>>,
+        operation: &mut Locks<'_, View<'_>>,
+        target: &TargetQp,
+        queues: Queues,
+        incoming: &Incoming,
+        bytes: &[u8],
+    ) -> Result<Tried, LockError> {
+        self.receive_plain(lane, operation, target, queues, incoming, bytes)
+    }
+}
+
+/// What came of a send that was tried as a plain one.
+enum Tried {
+    Delivered(Delivered),
+    /// The shared receive queue gave no request.
+    NoRequest(Claimed),
+    /// Nothing but that memory was written which is for the message, and that the queue pair may hold a request
+    /// of its shared receive queue.
+    Other,
 }

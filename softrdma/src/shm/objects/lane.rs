@@ -1,36 +1,44 @@
-//! One queue pair and its completion queue, for small messages: whichever of the two a word is of, it is of
-//! that one.
+//! One queue pair with its completion queue and its shared receive queue, for small messages: whichever of them
+//! a word is of, it is of that one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::host::{get, put};
+use super::host::{exchange, get, put};
 use super::layout::object_of;
 use super::view::{Near, View};
 use crate::queues::shared::{Fence, Memory, Object, Word};
 use crate::queues::transaction::{LockError, Locked};
 use crate::queues::transport::Transport;
 
-/// A [`View`] of two objects that were found to be at hand, so that their words need not be looked for.
+/// A [`View`] of the objects that were found to be at hand, so that their words need not be looked for.
 #[derive(Debug, Clone, Copy)]
 pub struct Lane<'a> {
     view: &'a View<'a>,
     qp: Near<'a>,
+    srq: Option<Near<'a>>,
     cq: Near<'a>,
 }
 
 impl<'a> Lane<'a> {
-    /// `None` when one of them is not at hand, and in a forked child.
+    /// Without a shared receive queue. `None` when one of them is not at hand, and in a forked child.
     #[inline(always)]
     pub fn new(view: &'a View<'a>, qp: u32, cq: u32) -> Option<Self> {
         let (qp, cq) = (view.near(Object::Qp(qp))?, view.near(Object::Cq(cq))?);
-        view.is_mine().then_some(Lane { view, qp, cq })
+        view.is_mine().then_some(Lane { view, qp, srq: None, cq })
+    }
+
+    /// With one. `None` as above.
+    #[inline(always)]
+    pub fn shared(view: &'a View<'a>, qp: u32, srq: u32, cq: u32) -> Option<Self> {
+        let srq = view.near(Object::Srq(srq))?;
+        Some(Lane { srq: Some(srq), ..Lane::new(view, qp, cq)? })
     }
 
     /// A completion queue alone, where no word of a queue pair is needed. `None` as above.
     #[inline(always)]
     pub fn alone(view: &'a View<'a>, cq: u32) -> Option<Self> {
         let cq = view.near(Object::Cq(cq))?;
-        view.is_mine().then_some(Lane { view, qp: cq, cq })
+        view.is_mine().then_some(Lane { view, qp: cq, srq: None, cq })
     }
 
     /// As [`View::is_current`].
@@ -56,14 +64,21 @@ impl<'a> Lane<'a> {
     fn near(&self, object: Object) -> &Near<'a> {
         match object {
             Object::Cq(_) => &self.cq,
-            // A shared receive queue has no business here: its words are not there.
-            Object::Qp(_) | Object::Srq(_) => &self.qp,
+            Object::Qp(_) => &self.qp,
+            // Where there is none it has no business here: its words are not there.
+            Object::Srq(_) => self.srq.as_ref().unwrap_or(&self.qp),
         }
     }
 
     #[inline(always)]
     fn word(&self, word: Word) -> Option<&'a AtomicU64> {
-        debug_assert!(!matches!(object_of(word), Object::Srq(_)), "a word of another object");
+        if let Word::Shared { srq, word } = word {
+            return self.view.shared_word(srq, word);
+        }
+        debug_assert!(
+            self.srq.is_some() || !matches!(object_of(word), Object::Srq(_)),
+            "a word of another object"
+        );
         self.near(object_of(word)).word(word)
     }
 }
@@ -84,6 +99,11 @@ impl Memory for Lane<'_> {
         if let Some(to) = self.word(word) {
             put(to, word, value);
         }
+    }
+
+    #[inline(always)]
+    fn compare_exchange(&self, word: Word, before: u64, now: u64) -> bool {
+        self.word(word).is_some_and(|to| exchange(to, before, now))
     }
 
     #[inline(always)]

@@ -33,7 +33,7 @@
 //! | `table` | the owner makes, resizes and ends objects |
 //! | `host` | a segment, own or a peer's, as transactions see it |
 //! | `view` | the same for one operation, with its objects looked up before |
-//! | `lane` | the same for one queue pair and its completion queue |
+//! | `lane` | the same for one queue pair, its completion queue and its shared receive queue |
 //! | `words` | words that were looked up before |
 //! | `survey` | all objects of a peer, for who shows them |
 //! | `direct`, `shared` | the words of a direct ring, and of a shared receive queue that rings go into |

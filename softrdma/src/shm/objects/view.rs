@@ -253,7 +253,7 @@ impl View<'_> {
 
     #[cold]
     #[inline(never)]
-    fn shared_word(&self, srq: u32, word: u32) -> Option<&AtomicU64> {
+    pub(super) fn shared_word(&self, srq: u32, word: u32) -> Option<&AtomicU64> {
         self.host.board_word(self.load(Word::Srq(srq, SrqWord::Board)), word)
     }
 

@@ -84,7 +84,7 @@ pub(crate) fn put_parts(
 ///
 /// # Errors
 /// As those of [`put_parts`].
-#[inline]
+#[inline(always)]
 pub(crate) fn put_whole(endpoint: &Endpoint, pd: u32, sge: &Sge, bytes: &[u8]) -> Result<(), MoveError> {
     if bytes.is_empty() {
         return Ok(());
