@@ -126,10 +126,13 @@ static void *for_word(void *none)
 	return none;
 }
 
-static void *for_word_too(void *none)
+static pid_t crowd[CROWD];
+
+static void *for_word_too(void *number)
 {
+	*(pid_t *)number = (pid_t)syscall(SYS_gettid);
 	for_ever();
-	return none;
+	return NULL;
 }
 
 static void *pauses(void *none)
@@ -166,7 +169,7 @@ static void leave_threads(void)
 	    pthread_create(&thread, NULL, pauses, NULL) || pthread_create(&thread, NULL, pauses_and_waits, NULL))
 		fail("threads");
 	for (int i = 0; i < CROWD; i++)
-		if (pthread_create(&thread, NULL, for_word_too, NULL))
+		if (pthread_create(&thread, NULL, for_word_too, &crowd[i]) || !until_asleep(&crowd[i], is_wait))
 			fail("thread %d of many", i);
 	for (int i = 0; i < THREADS; i++)
 		if (!until_asleep(&waits[i], i < 5 ? is_wait : is_either))
