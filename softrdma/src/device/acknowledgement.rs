@@ -3,8 +3,9 @@
 //!
 //! An acknowledgement on its own is a packet more for each message, before the program even has that. So it
 //! waits for the program, as long as this polls all the time; the thread sends it where it does not come back.
-//! It leaves behind the answer, by the same call and, where packets leave in trains, in one: whoever takes both
-//! at once takes the acknowledgement first, so that there a send has ended when the answer is there.
+//! It leaves behind the answer, by the same call and, where packets leave in trains, in one: whoever takes it
+//! at once with an answer of one packet takes it first, so that there a send has ended when the answer is
+//! there.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -67,7 +67,7 @@ struct Pending {
 /// may be lost.
 #[derive(Debug, Default)]
 struct Polls {
-    /// When one looked last, or had taken what was there.
+    /// When one looked last, or had taken what was there, or had sent after that.
     looked: AtomicU64,
     polled: AtomicU64,
 }
@@ -78,8 +78,8 @@ impl Polls {
         self.add(now, now.saturating_sub(self.looked.load(Ordering::Relaxed)).min(SOON));
     }
 
-    /// It sent from one time to the other. Where it looked just before, that is polling, however long it took:
-    /// who waits in memory for an answer, and then sends, did not.
+    /// It sent from one time to the other. Where it looked or sent just before, that is polling, however long
+    /// it took: who waits in memory for an answer, and then sends, did not.
     fn sent(&self, began: u64, now: u64) {
         let looked = self.looked.load(Ordering::Relaxed);
         if began.saturating_sub(looked) <= SOON {

@@ -1,6 +1,6 @@
 //! Packets of a queue pair that is connected to another host, as they leave.
 //!
-//! Payload is copied from the program's memory first. What follows one another in a message is, by one call for
+//! Payload is copied from the program's memory first. What the kernel copies of a message is, by one call for
 //! all packets of a burst.
 
 use super::QueuePair;
@@ -8,36 +8,67 @@ use super::acknowledgement::acknowledge_behind;
 use super::send::SendSide;
 use crate::carrier::far::batch::Batch;
 use crate::carrier::far::network::{BURST, Burst, Network};
-use crate::carrier::far::receiver::Receiver;
 use crate::carrier::far::sender::Sender;
 use crate::carrier::near::bytes;
 use crate::rules::verbs::Status;
+use crate::shm::copy::Span;
 use crate::wire::psn::Psn;
 use crate::wire::requester::message::{Ticket, Transmit};
 
 /// Packets of a burst: of which message, and their PSN.
 type Loaded = Batch<(Ticket, Psn), BURST>;
 
-/// Launches a burst of so many packets, where it is the last with what is to be answered `behind` it: how many
-/// have left.
-fn launch(
-    burst: &mut Burst<'_>,
-    count: usize,
-    far: &mut Sender,
-    behind: Option<&mut Box<Receiver>>,
-    now: u64,
-) -> usize {
-    let Some(receiver) = behind else { return burst.launch() };
-    let response = acknowledge_behind(burst, receiver, now);
-    let sent = burst.launch();
-    if let Some(response) = response.as_ref().filter(|_| sent <= count) {
-        receiver.responder.unsend(response);
+/// Packets of a burst, the last of it, whose payload is still to be copied: they follow one another in a
+/// message.
+struct Gathered {
+    ticket: Ticket,
+    offset: usize,
+    bytes: usize,
+    rooms: Batch<Span, BURST>,
+}
+
+impl Gathered {
+    /// None, before this one.
+    fn before(transmit: &Transmit) -> Self {
+        Self { ticket: transmit.ticket, offset: transmit.offset as usize, bytes: 0, rooms: Batch::new() }
     }
-    far.is_answered_behind = receiver.responder.has_answers();
-    sent
+
+    /// Whether this packet goes on where they end.
+    fn precedes(&self, transmit: &Transmit) -> bool {
+        self.ticket == transmit.ticket && self.offset + self.bytes == transmit.offset as usize
+    }
+
+    fn add(&mut self, room: Span) {
+        self.rooms.push(room);
+        self.bytes += room.len as usize;
+    }
 }
 
 impl QueuePair {
+    /// Launches a burst of so many packets: how many have left. What is to be answered behind the last of the
+    /// request is put into it, unless another thread has that in its hands.
+    fn launch(
+        &self,
+        burst: &mut Burst<'_>,
+        count: usize,
+        is_last: bool,
+        far: &mut Sender,
+        now: u64,
+    ) -> usize {
+        // Not waited for: its lock comes before that of the burst.
+        let mut arrivals = (is_last && far.is_answered_behind).then(|| self.arrivals.try_lock()).flatten();
+        let Some(receiver) = arrivals.as_mut().and_then(|arrivals| arrivals.as_mut()) else {
+            return burst.launch();
+        };
+        let response = acknowledge_behind(burst, receiver, now);
+        let sent = burst.launch();
+        if let Some(response) = response.as_ref().filter(|_| sent <= count) {
+            receiver.responder.unsend(response);
+        }
+        far.is_answered_behind = receiver.responder.has_answers();
+        sent
+    }
+
     /// Sends what may be sent now.
     pub(super) fn transmit(&self, side: &SendSide, far: &mut Sender, network: &Network) {
         if far.requester.waiting() == 0 {
@@ -61,9 +92,6 @@ impl QueuePair {
     /// Sends a packet with nothing behind it, as most are: what many of one message save has no place there.
     #[inline(never)]
     fn transmit_last(&self, side: &SendSide, far: &mut Sender, network: &Network, last: &Transmit, now: u64) {
-        // Locked before the burst.
-        let mut behind = far.is_answered_behind.then(|| self.arrivals.lock());
-        let receiver = behind.as_mut().and_then(|arrivals| arrivals.as_mut());
         let mut burst = network.burst(&far.peer.flow());
         burst.set_train(far.requester.train());
         let taken = burst.push(&last.head, last.length as usize, |room| {
@@ -73,7 +101,7 @@ impl QueuePair {
         });
         if taken.is_err() {
             far.requester.fail(last.ticket, Status::LocProtErr);
-        } else if launch(&mut burst, 1, far, receiver, now) == 0 {
+        } else if self.launch(&mut burst, 1, true, far, now) == 0 {
             far.requester.unsend(last);
             far.held_up.begin(now, false);
             return;
@@ -92,29 +120,37 @@ impl QueuePair {
         now: u64,
     ) {
         let endpoint = &self.device().endpoint;
-        // Locked before the burst.
-        let mut behind = far.is_answered_behind.then(|| self.arrivals.lock());
         let mut burst = network.burst(&far.peer.flow());
         burst.set_train(far.requester.train());
-        let mut loaded = Loaded::new();
+        let (mut loaded, mut gathered) = (Loaded::new(), None::<Gathered>);
         while let Some(transmit) = &next {
             let wr = side.ring.nth(far.place(transmit.ticket));
             let length = transmit.length as usize;
-            let taken = burst.push(&transmit.head, length, |room| match &wr {
-                Some(wr) if length > 0 => bytes::take_part(endpoint, wr, transmit.offset as usize, room),
-                _ => Ok(()),
-            });
-            if taken.is_ok() {
-                loaded.push((transmit.ticket, transmit.head.bth.psn));
-                next = far.requester.next(now);
-            } else {
-                far.requester.fail(transmit.ticket, Status::LocProtErr);
-                next = None;
+            let is_later = wr.as_ref().is_some_and(|wr| bytes::is_better_together(endpoint, wr, length));
+            let goes_on = is_later && gathered.as_ref().is_some_and(|those| those.precedes(transmit));
+            let mut is_whole = goes_on || self.gather(side, far, &mut burst, &mut gathered, &mut loaded);
+            if is_whole && is_later {
+                let room = burst.push_later(&transmit.head, length);
+                gathered.get_or_insert_with(|| Gathered::before(transmit)).add(room);
+            } else if is_whole {
+                let taken = burst.push(&transmit.head, length, |room| match &wr {
+                    Some(wr) if length > 0 => bytes::take_part(endpoint, wr, transmit.offset as usize, room),
+                    _ => Ok(()),
+                });
+                if taken.is_err() {
+                    far.requester.fail(transmit.ticket, Status::LocProtErr);
+                    is_whole = false;
+                }
             }
+            if is_whole {
+                loaded.push((transmit.ticket, transmit.head.bth.psn));
+            }
+            next = if is_whole { far.requester.next(now) } else { None };
             if burst.is_full() || next.is_none() {
-                let receiver = behind.as_mut().and_then(|arrivals| arrivals.as_mut());
-                let receiver = receiver.filter(|_| next.is_none());
-                let sent = launch(&mut burst, loaded.all().len(), far, receiver, now);
+                if !self.gather(side, far, &mut burst, &mut gathered, &mut loaded) {
+                    next = None;
+                }
+                let sent = self.launch(&mut burst, loaded.all().len(), next.is_none(), far, now);
                 if let Some((ticket, psn)) = loaded.all().get(sent) {
                     far.requester.unsend_from(*ticket, *psn);
                     far.held_up.begin(now, sent > 0);
@@ -127,5 +163,31 @@ impl QueuePair {
                 }
             }
         }
+    }
+
+    /// Copies the payload of gathered packets. Where that is not there, they do not leave, their message fails,
+    /// and nothing behind it is to leave.
+    #[inline]
+    fn gather(
+        &self,
+        side: &SendSide,
+        far: &mut Sender,
+        burst: &mut Burst<'_>,
+        gathered: &mut Option<Gathered>,
+        loaded: &mut Loaded,
+    ) -> bool {
+        let Some(Gathered { ticket, offset, rooms, .. }) = gathered else { return true };
+        let (ticket, count) = (*ticket, rooms.all().len());
+        let taken = side.ring.nth(far.place(ticket)).is_some_and(|wr| {
+            // SAFETY: the rooms of packets of the burst, which nobody looks at before it leaves.
+            unsafe { bytes::take_parts(&self.device().endpoint, &wr, *offset, rooms.all_mut()) }.is_ok()
+        });
+        *gathered = None;
+        if !taken {
+            burst.drop_last(count);
+            loaded.truncate(loaded.all().len().saturating_sub(count));
+            far.requester.fail(ticket, Status::LocProtErr);
+        }
+        taken
     }
 }

@@ -9,7 +9,7 @@ use softrdma_testing::child::begin;
 use softrdma_testing::device::*;
 
 use crate::hosts::*;
-use crate::peer::RawPeer;
+use crate::peer::{ACKNOWLEDGED, RawPeer};
 
 const SEND: (Operation, Position, Extra) = (Operation::Send, Position::Only, Extra::Nothing);
 
@@ -71,6 +71,42 @@ fn one_leaves_before_its_queue_pair_ends() {
 #[test]
 fn one_leaves_before_its_queue_pair_is_reset() {
     is_acknowledged(|_, end, _| bring_back(&end));
+}
+
+/// Behind an answer of several packets, if it still waits: once.
+#[test]
+fn one_leaves_beside_an_answer() {
+    with_hosts(|hosts| {
+        let (peer, words) = (RawPeer::new(hosts, 1), Words::new());
+        for _ in 0..4 {
+            let child = begin(|| {
+                after_a_message(hosts, &words, |_, end, words| {
+                    end.send(2, 0, 2500);
+                    words.put(1, &[end.poll_long().wr_id]);
+                });
+                0
+            });
+            let [number] = words.get(0);
+            peer.request((number as u32, 1), SEND, Headers::NONE, &[1; 8]);
+            let (mut answer, mut acknowledged) = (Vec::new(), 0);
+            for _ in 0..4 {
+                let (head, payload) = peer.next();
+                if head.bth.opcode == Opcode::ACKNOWLEDGE {
+                    assert_eq!(head.bth.psn.number(), 1);
+                    acknowledged += 1;
+                } else {
+                    answer.push((head.bth.psn.number(), payload.len()));
+                }
+            }
+            assert_eq!((answer, acknowledged), (vec![(1, 1024), (2, 1024), (3, 452)], 1));
+            peer.answer(number as u32, 3, ACKNOWLEDGED);
+            assert_eq!(words.get(0), [2]);
+            let mut status = 0;
+            // SAFETY: a plain system call on an own child; `status` is writable.
+            unsafe { libc::waitpid(child, &mut status, 0) };
+            assert_eq!(status, 0);
+        }
+    });
 }
 
 /// To RESET, where the queue pair is connected to nobody.

@@ -40,6 +40,14 @@ impl<T: Copy, const N: usize> Batch<T, N> {
         // SAFETY: the first `count` were written, by `push` alone, and a place has the layout of its value.
         unsafe { std::slice::from_raw_parts(there.as_ptr().cast(), there.len()) }
     }
+
+    /// The same, to be changed.
+    #[inline(always)]
+    pub(crate) fn all_mut(&mut self) -> &mut [T] {
+        let there = &mut self.all[..self.count];
+        // SAFETY: as in `all`, and they are borrowed for as long as the answer.
+        unsafe { std::slice::from_raw_parts_mut(there.as_mut_ptr().cast(), there.len()) }
+    }
 }
 
 impl<T: Copy + fmt::Debug, const N: usize> fmt::Debug for Batch<T, N> {
@@ -58,11 +66,12 @@ mod tests {
         assert_eq!(batch.all(), []);
         (1..=4).for_each(|n| batch.push(n));
         assert_eq!(batch.all(), [1, 2, 3]);
+        batch.all_mut()[0] = 7;
         batch.truncate(5);
-        assert_eq!(batch.all(), [1, 2, 3]);
+        assert_eq!(batch.all(), [7, 2, 3]);
         batch.truncate(1);
         batch.push(9);
-        assert_eq!(format!("{batch:?}"), "[1, 9]");
+        assert_eq!(format!("{batch:?}"), "[7, 9]");
         batch.truncate(0);
         assert_eq!(batch.all(), []);
     }

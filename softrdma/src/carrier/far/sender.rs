@@ -24,8 +24,7 @@ pub(crate) struct Sender {
     first: u64,
     /// There was no room for a packet, which is to be sent when that is over.
     pub(crate) held_up: Pause,
-    /// What is to be answered leaves behind the next packet, if that is small: an acknowledgement, by the same
-    /// call.
+    /// What is to be answered leaves behind the request that is sent: an acknowledgement, by the same call.
     pub(crate) is_answered_behind: bool,
 }
 

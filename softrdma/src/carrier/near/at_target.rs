@@ -271,7 +271,7 @@ impl<M: MoveBytes> AtTarget<'_, '_, M> {
         self.receive_plain(lane, operation, target, queues, incoming, bytes)
     }
 
-    /// A send to this process itself where nothing stands in its way.
+    /// A send of another host where nothing stands in its way.
     #[inline(always)]
     fn receive_plain(
         &self,

@@ -4,7 +4,7 @@ use ironverbs_os::thread;
 
 use crate::queues::respond::MoveError;
 use crate::rules::keys::{check_local, check_remote};
-use crate::rules::receive::Sge;
+use crate::rules::receive::{MAX_SGE, Sge};
 use crate::rules::verbs::Access;
 use crate::shm::copy::{Direction, Span};
 use crate::shm::keys::Entry;
@@ -51,6 +51,50 @@ pub(crate) fn take_part(
         // Such data were copied when the request was posted.
         Data::InlineSges(_) => Err(MoveError::Sender),
     }
+}
+
+/// Whether a part of this length is better taken with others ([`take_parts`]).
+pub(crate) fn is_better_together(endpoint: &Endpoint, wr: &Wr<'_>, length: usize) -> bool {
+    matches!(wr.data, Data::Sges(_)) && is_left_to_kernel(endpoint, length)
+}
+
+/// As [`take_part`], to several ranges that follow one another in the message, by one call for each piece of
+/// the program's memory: a call takes as long as the copy of a packet.
+///
+/// # Safety
+/// The ranges are there, nobody else uses them, and their provenance is exposed.
+///
+/// # Errors
+/// A key is gone, or the memory is not there.
+pub(crate) unsafe fn take_parts(
+    endpoint: &Endpoint,
+    wr: &Wr<'_>,
+    offset: usize,
+    rooms: &mut [Span],
+) -> Result<(), MoveError> {
+    let Data::Sges(sges) = wr.data else { return Err(MoveError::Sender) };
+    let length = rooms.iter().map(|room| room.len as usize).sum();
+    let mut left = rooms;
+    let done = each_part(sges, offset, length, |sge, _| {
+        let (entry, _in_use) = hold(&endpoint.keys, &sge).ok_or(MoveError::Sender)?;
+        let mut now = [Span { addr: 0, len: 0 }; MAX_SGE];
+        let (mut count, mut bytes) = (0, u64::from(sge.length));
+        while bytes > 0 {
+            let (Some(room), Some(place)) = (left.first_mut(), now.get_mut(count)) else {
+                return Err(MoveError::Sender);
+            };
+            let taken = bytes.min(room.len);
+            *place = Span { addr: room.addr, len: taken };
+            (room.addr, room.len) = (room.addr + taken, room.len - taken);
+            (count, bytes) = (count + 1, bytes - taken);
+            if room.len == 0 {
+                left = &mut std::mem::take(&mut left)[1..];
+            }
+        }
+        let there = Span { addr: entry.translate(sge.addr), len: u64::from(sge.length) };
+        within(endpoint, Direction::Read, &now[..count], &[there])
+    });
+    done.map_err(|_| MoveError::Sender)
 }
 
 /// Copies bytes that stand in at most [`PARTS`] parts to where the byte with this number of a message goes in
