@@ -263,50 +263,52 @@ impl<M: MoveBytes> AtTarget<'_, '_, M> {
     ) -> Result<Tried, LockError> {
         // The sender has no completion here that would have its turn.
         let Some(bytes) = self.bytes.whole() else { return Ok(Tried::Other) };
-        if let Some(srq) = queues.srq {
-            let lane = Lane::shared(view, queues.qp, srq, queues.cq);
-            return self.receive_shared(lane, operation, target, queues, incoming, bytes);
+        let whole = Whole { endpoint: self.endpoint, target, queues, incoming, bytes };
+        match queues.srq {
+            Some(srq) => whole.receive_shared(Lane::shared(view, queues.qp, srq, queues.cq), operation),
+            None => whole.receive(Lane::new(view, queues.qp, queues.cq), operation),
         }
-        let lane = Lane::new(view, queues.qp, queues.cq);
-        self.receive_plain(lane, operation, target, queues, incoming, bytes)
     }
+}
 
-    /// A send of another host where nothing stands in its way.
+/// A send of another host that has come with all its bytes in one place.
+struct Whole<'a> {
+    endpoint: &'a Endpoint,
+    target: &'a TargetQp,
+    queues: Queues,
+    incoming: &'a Incoming,
+    bytes: &'a [u8],
+}
+
+impl Whole<'_> {
+    /// Receives it where nothing stands in its way.
     #[inline(always)]
-    fn receive_plain(
+    fn receive(
         &self,
         lane: Option<Lane<'_>>,
         operation: &mut Locks<'_, View<'_>>,
-        target: &TargetQp,
-        queues: Queues,
-        incoming: &Incoming,
-        bytes: &[u8],
     ) -> Result<Tried, LockError> {
         let Some(lane) = lane else { return Ok(Tried::Other) };
-        let plain = match Plain::find(&lane, operation, target, queues, incoming)? {
+        let plain = match Plain::find(&lane, operation, self.target, self.queues, self.incoming)? {
             Found::Plain(plain) => plain,
             Found::NoRequest(claimed) => return Ok(Tried::NoRequest(claimed)),
             Found::Other => return Ok(Tried::Other),
         };
-        if bytes::put_whole(self.endpoint, target.receive_pd, &plain.to, bytes).is_err() {
+        if bytes::put_whole(self.endpoint, self.target.receive_pd, &plain.to, self.bytes).is_err() {
             return Ok(Tried::Other);
         }
         plain.deliver(&lane, operation).map(Tried::Delivered)
     }
 
-    /// The same where the queue pair has a shared receive queue: code of its own, so that there is as little
-    /// as before where it has none.
+    /// The same where the queue pair has a shared receive queue: code of its own, so that there is little
+    /// where it has none.
     #[inline(never)]
     fn receive_shared(
         &self,
         lane: Option<Lane<'_>>,
         operation: &mut Locks<'_, View<'_>>,
-        target: &TargetQp,
-        queues: Queues,
-        incoming: &Incoming,
-        bytes: &[u8],
     ) -> Result<Tried, LockError> {
-        self.receive_plain(lane, operation, target, queues, incoming, bytes)
+        self.receive(lane, operation)
     }
 }
 
