@@ -3,9 +3,8 @@
 //!
 //! An acknowledgement on its own is a packet more for each message, before the program even has that. So it
 //! waits for the program, as long as this polls all the time; the thread sends it where it does not come back.
-//! It leaves behind the answer, by the same call and, where packets leave in trains, in one: whoever takes it
-//! at once with an answer of one packet takes it first, so that there a send has ended when the answer is
-//! there.
+//! It leaves with the answer, by the same call, so that a send has ended when the answer to it is there: before
+//! it, or behind it where both leave in one train, of which an ironverbs host takes the acknowledgement first.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,14 +14,12 @@ use queue_lock::{QueueGuard, QueueLock};
 
 use super::QueuePair;
 use super::send::SendSide;
-use crate::carrier::far::network::Burst;
 use crate::carrier::far::pause::Left;
 use crate::carrier::far::receiver::Receiver;
-use crate::wire::responder::step::Response;
 
 /// Queue pairs whose acknowledgements wait at a time.
 const MOST: usize = 16;
-/// Bytes of the longest request that one leaves behind of: what takes longer to copy and seal than a packet
+/// Bytes of the longest request that one leaves with: what takes longer to copy and seal than a packet
 /// takes to leave does not keep it.
 const SMALL: u64 = 32 << 10;
 
@@ -175,7 +172,7 @@ impl QueuePair {
     }
 
     /// Sends the answers that are due, those for which there is no room with the next look at the network.
-    fn answer_or_keep(&self) {
+    pub(super) fn answer_or_keep(&self) {
         let left = self.answer();
         if left != Left::Nothing {
             self.device().keep_answers(self, left);
@@ -192,11 +189,11 @@ impl QueuePair {
         let began = self.device().now();
         let is_small = side.ring.len() == 1 && length <= SMALL;
         match side.far.as_mut().filter(|_| is_small) {
-            Some(far) => far.is_answered_behind = true,
+            Some(far) => far.is_answered = true,
             None => self.answer_or_keep(),
         }
         self.work(side, true);
-        if side.far.as_mut().is_some_and(|far| std::mem::take(&mut far.is_answered_behind)) {
+        if side.far.as_mut().is_some_and(|far| std::mem::take(&mut far.is_answered)) {
             // What was posted has not left, or there is more to be answered.
             self.answer_or_keep();
         }
@@ -210,22 +207,13 @@ impl QueuePair {
             return;
         };
         let Some(receiver) = arrivals.as_mut() else { return };
-        if let Some(mut burst) = network.try_burst(&receiver.peer.flow()) {
-            acknowledge_behind(&mut burst, receiver, self.device().now());
+        if !receiver.responder.has_lone_acknowledgement() {
+            return;
+        }
+        if let Some(mut burst) = network.try_burst(&receiver.peer.flow())
+            && let Some(response) = receiver.responder.next_response(self.device().now())
+        {
+            let Ok(()) = burst.push::<std::convert::Infallible>(&response.head, 0, |_| Ok(()));
         }
     }
-}
-
-/// Puts the acknowledgement that waits at this time, and nothing else does, into a burst, where it has room.
-pub(super) fn acknowledge_behind(
-    burst: &mut Burst<'_>,
-    receiver: &mut Receiver,
-    now: u64,
-) -> Option<Response> {
-    if !receiver.responder.has_lone_acknowledgement() || burst.is_full() {
-        return None;
-    }
-    let response = receiver.responder.next_response(now)?;
-    let Ok(()) = burst.push::<std::convert::Infallible>(&response.head, 0, |_| Ok(()));
-    Some(response)
 }

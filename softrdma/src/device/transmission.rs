@@ -4,8 +4,8 @@
 //! all packets of a burst.
 
 use super::QueuePair;
-use super::acknowledgement::acknowledge_behind;
 use super::send::SendSide;
+use crate::carrier::far::Held;
 use crate::carrier::far::batch::Batch;
 use crate::carrier::far::network::{BURST, Burst, Network};
 use crate::carrier::far::sender::Sender;
@@ -45,27 +45,37 @@ impl Gathered {
 }
 
 impl QueuePair {
-    /// Launches a burst of so many packets: how many have left. What is to be answered behind the last of the
-    /// request is put into it, unless another thread has that in its hands.
-    fn launch(
-        &self,
-        burst: &mut Burst<'_>,
-        count: usize,
-        is_last: bool,
-        far: &mut Sender,
-        now: u64,
-    ) -> usize {
-        // Not waited for: its lock comes before that of the burst.
-        let mut arrivals = (is_last && far.is_answered_behind).then(|| self.arrivals.try_lock()).flatten();
-        let Some(receiver) = arrivals.as_mut().and_then(|arrivals| arrivals.as_mut()) else {
-            return burst.launch();
-        };
-        let response = acknowledge_behind(burst, receiver, now);
-        let sent = burst.launch();
-        if let Some(response) = response.as_ref().filter(|_| sent <= count) {
-            receiver.responder.unsend(response);
+    /// The receiving side, where its acknowledgement is to leave with the request that is sent. Other answers
+    /// leave before it.
+    fn answered(&self, far: &mut Sender) -> Option<Held<'_>> {
+        if !far.is_answered {
+            return None;
         }
-        far.is_answered_behind = receiver.responder.has_answers();
+        // Waited for: the request is not to overtake an acknowledgement that another thread is about to send.
+        let arrivals = self.arrivals.lock();
+        let responder = &arrivals.as_ref()?.responder;
+        far.is_answered = responder.has_lone_acknowledgement();
+        if far.is_answered {
+            return Some(arrivals);
+        }
+        let has_answers = responder.has_answers();
+        drop(arrivals);
+        if has_answers {
+            self.answer_or_keep();
+        }
+        None
+    }
+
+    /// Launches a burst, with the acknowledgement that waits: how many packets have left beside that.
+    fn launch(burst: &mut Burst<'_>, answered: Option<Held<'_>>, far: &mut Sender, now: u64) -> usize {
+        let Some(mut arrivals) = answered else { return burst.launch() };
+        let response = arrivals.as_mut().and_then(|receiver| receiver.responder.next_response(now));
+        let (Some(receiver), Some(response)) = (arrivals.as_mut(), response) else { return burst.launch() };
+        let (sent, is_answered) = burst.launch_with(&response.head, receiver.knows_trains());
+        if !is_answered {
+            receiver.responder.unsend(&response);
+        }
+        far.is_answered = receiver.responder.has_answers();
         sent
     }
 
@@ -92,6 +102,7 @@ impl QueuePair {
     /// Sends a packet with nothing behind it, as most are: what many of one message save has no place there.
     #[inline(never)]
     fn transmit_last(&self, side: &SendSide, far: &mut Sender, network: &Network, last: &Transmit, now: u64) {
+        let answered = self.answered(far);
         let mut burst = network.burst(&far.peer.flow());
         burst.set_train(far.requester.train());
         let taken = burst.push(&last.head, last.length as usize, |room| {
@@ -101,7 +112,7 @@ impl QueuePair {
         });
         if taken.is_err() {
             far.requester.fail(last.ticket, Status::LocProtErr);
-        } else if self.launch(&mut burst, 1, true, far, now) == 0 {
+        } else if Self::launch(&mut burst, answered, far, now) == 0 {
             far.requester.unsend(last);
             far.held_up.begin(now, false);
             return;
@@ -120,6 +131,7 @@ impl QueuePair {
         now: u64,
     ) {
         let endpoint = &self.device().endpoint;
+        let mut answered = self.answered(far);
         let mut burst = network.burst(&far.peer.flow());
         burst.set_train(far.requester.train());
         let (mut loaded, mut gathered) = (Loaded::new(), None::<Gathered>);
@@ -150,7 +162,8 @@ impl QueuePair {
                 if !self.gather(side, far, &mut burst, &mut gathered, &mut loaded) {
                     next = None;
                 }
-                let sent = self.launch(&mut burst, loaded.all().len(), next.is_none(), far, now);
+                let answered = answered.take_if(|_| next.is_none());
+                let sent = Self::launch(&mut burst, answered, far, now);
                 if let Some((ticket, psn)) = loaded.all().get(sent) {
                     far.requester.unsend_from(*ticket, *psn);
                     far.held_up.begin(now, sent > 0);

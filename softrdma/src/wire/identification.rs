@@ -39,6 +39,13 @@ impl Identifications {
         self.other = Some(identification);
         self.counts
     }
+
+    /// Whether the peer is one that was seen to have no others than those of trains.
+    #[inline]
+    #[must_use]
+    pub fn are_of_trains(&self) -> bool {
+        self.low == ENOUGH && !self.counts
+    }
 }
 
 #[cfg(test)]
@@ -48,8 +55,8 @@ mod tests {
     #[test]
     fn a_peer_without_a_counter_has_no_other_identifications() {
         let mut known = Identifications::default();
-        assert!(known.admits(40_000), "nothing is known yet");
-        assert!((0..64).all(|number| known.admits(number)));
+        assert!(known.admits(40_000) && !known.are_of_trains(), "nothing is known yet");
+        assert!((0..64).all(|number| known.admits(number)) && known.are_of_trains());
         for damaged in [64, 9_000, 400, 65_535, 3_000] {
             assert!(!known.admits(damaged), "{damaged}");
             assert!(known.admits(0));
@@ -62,7 +69,7 @@ mod tests {
         // It passes those of trains at first.
         assert!((60..64).all(|number| known.admits(number)));
         assert!(!known.admits(64));
-        assert!(known.admits(66), "it counts");
+        assert!(known.admits(66) && !known.are_of_trains(), "it counts");
         assert!([67, 1_000, 65_535, 0, 9].into_iter().all(|number| known.admits(number)));
         let mut known = Identifications::default();
         assert!((1_000..2_000).all(|number| known.admits(number)));

@@ -84,6 +84,9 @@ pub(crate) struct Sides {
 #[derive(Debug)]
 pub(crate) struct Arrivals(QueueLock<Option<Box<Receiver>>>);
 
+/// It, behind its lock.
+pub(crate) type Held<'a> = QueueGuard<'a, Option<Box<Receiver>>>;
+
 impl Default for Arrivals {
     fn default() -> Self {
         Self(QueueLock::new(None))
@@ -91,12 +94,12 @@ impl Default for Arrivals {
 }
 
 impl Arrivals {
-    pub(crate) fn lock(&self) -> QueueGuard<'_, Option<Box<Receiver>>> {
+    pub(crate) fn lock(&self) -> Held<'_> {
         self.0.lock()
     }
 
     /// The same where nobody has it.
-    pub(crate) fn try_lock(&self) -> Option<QueueGuard<'_, Option<Box<Receiver>>>> {
+    pub(crate) fn try_lock(&self) -> Option<Held<'_>> {
         self.0.try_lock()
     }
 }

@@ -15,7 +15,7 @@ use super::port::flow::Flow;
 use super::port::number::udp_port;
 use super::port::options::Options;
 use super::port::receive::{Inbox, TOGETHER};
-use super::port::send::{Outbox, Packets, Part};
+use super::port::send::{LONGEST, Outbox, Packets, Part};
 use super::port::socket::Socket;
 use super::port::{Port, groups};
 use crate::capture;
@@ -30,6 +30,8 @@ use crate::wire::packet::{Head, MAX_HEAD, Packet};
 
 /// Packets that leave together: two datagrams full of the longest.
 pub(crate) const BURST: usize = 30;
+/// Rooms for them and an acknowledgement.
+const ROOMS: usize = BURST + 1;
 /// Room for a packet: headers, payload, pad and ICRC, from one cache line on.
 const ROOM: usize = (MAX_HEAD + Mtu::MOST.bytes() as usize + 3 + ICRC_BYTES).next_multiple_of(64);
 /// How often one look takes what has arrived, before others get their turn.
@@ -74,18 +76,32 @@ struct Outgoing {
 struct Rooms {
     rooms: Box<[[u8; ROOM]]>,
     /// Bytes of each packet.
-    lengths: [usize; BURST],
+    lengths: [usize; ROOMS],
     /// With which identification each was sealed.
-    identifications: [u16; BURST],
+    identifications: [u16; ROOMS],
 }
 
 /// Packets in rooms, which end with their checksums there.
 struct Launched<'a> {
     rooms: &'a mut Rooms,
     count: usize,
+    /// The one in the last room leaves first.
+    is_turned: bool,
     ahead: Ahead,
     /// So many have their checksums, the first of them.
     sealed: usize,
+}
+
+impl Launched<'_> {
+    /// The room of a packet.
+    #[inline(always)]
+    fn room(&self, nth: usize) -> usize {
+        match (self.is_turned, nth) {
+            (false, _) => nth,
+            (true, 0) => self.count - 1,
+            (true, _) => nth - 1,
+        }
+    }
 }
 
 impl Packets for Launched<'_> {
@@ -96,7 +112,7 @@ impl Packets for Launched<'_> {
 
     #[inline(always)]
     fn length(&self, nth: usize) -> usize {
-        self.rooms.lengths[nth] + ICRC_BYTES
+        self.rooms.lengths[self.room(nth)] + ICRC_BYTES
     }
 
     #[inline(always)]
@@ -106,13 +122,14 @@ impl Packets for Launched<'_> {
 
     #[inline(always)]
     fn seal(&mut self, nth: usize, identification: u16, _: &mut [u8; ICRC_BYTES], parts: &mut [Part]) {
+        let room = self.room(nth);
         let Rooms { rooms, lengths, identifications } = &mut *self.rooms;
-        let (packet, behind) = rooms[nth].split_at_mut(lengths[nth]);
+        let (packet, behind) = rooms[room].split_at_mut(lengths[room]);
         behind[..ICRC_BYTES].copy_from_slice(&self.ahead.icrc(identification, packet));
-        identifications[nth] = identification;
+        identifications[room] = identification;
         self.sealed = self.sealed.max(nth + 1);
         // SAFETY: the room is the burst's until the packets have left.
-        parts[0] = unsafe { Part::of(&mut rooms[nth][..lengths[nth] + ICRC_BYTES]) };
+        parts[0] = unsafe { Part::of(&mut rooms[room][..lengths[room] + ICRC_BYTES]) };
     }
 }
 
@@ -124,8 +141,8 @@ impl Network {
     pub(crate) fn open(slot: u16) -> Result<Self, Missing> {
         let no_memory = |_: Error| Missing::NoMemory;
         let (outbox, inbox) = (Outbox::new().map_err(no_memory)?, Inbox::new().map_err(no_memory)?);
-        let rooms = try_filled(BURST, || [0; ROOM]).map_err(|_| Missing::NoMemory)?;
-        let rooms = Rooms { rooms, lengths: [0; BURST], identifications: [0; BURST] };
+        let rooms = try_filled(ROOMS, || [0; ROOM]).map_err(|_| Missing::NoMemory)?;
+        let rooms = Rooms { rooms, lengths: [0; ROOMS], identifications: [0; ROOMS] };
         let port = Port::open(slot, Options::default()).map_err(Missing::Port)?;
         let outgoing = QueueLock::new(Outgoing { outbox, rooms, recent: Recent::default() });
         let incoming = QueueLock::new(Incoming { inbox, late: Late::default(), recent: Recent::default() });
@@ -205,9 +222,13 @@ fn take(incoming: &mut Incoming, socket: &Socket, now: u64, tell: &mut impl FnMu
             let Some(wire) = wire_flow_of(flow) else { return tell(&[]) };
             let ahead = recent.of(&wire);
             // As they stand in a train, before an acknowledgement in it was put first.
-            let is_turned = all.len() == 2 && all[0].first() == Some(&WireOpcode::ACKNOWLEDGE.byte());
+            let is_turned = all.len() > 1 && all[0].first() == Some(&WireOpcode::ACKNOWLEDGE.byte());
             for (nth, bytes) in all.iter().enumerate() {
-                let likely = if is_turned { 1 - nth } else { nth } as u16;
+                let likely = match (is_turned, nth) {
+                    (false, _) => nth,
+                    (true, 0) => all.len() - 1,
+                    (true, _) => nth - 1,
+                } as u16;
                 // rule: wire-icrc
                 if let Some(identification) = ahead.identification(likely, bytes)
                     && let Some(packet) = &packet(bytes)
@@ -340,6 +361,33 @@ impl Burst<'_> {
         self.count = self.count.saturating_sub(packets);
     }
 
+    /// Launches it with the acknowledgement that this packet is: how many of the others have left, and whether
+    /// it has. In one train with them, where they make one and it `may_be_last` there; else it leaves before
+    /// them, since whoever takes one datagram after the other is to have it before what it came with.
+    pub(crate) fn launch_with(&mut self, acknowledgement: &Head, may_be_last: bool) -> (usize, bool) {
+        let (others, last) = (self.count, &mut self.outgoing.rooms);
+        let (headers, _) = last.rooms[others].split_first_chunk_mut().expect("longer than headers");
+        last.lengths[others] = acknowledgement.write(headers);
+        self.count += 1;
+        if may_be_last && self.makes_a_train() {
+            let sent = self.launch_all(false);
+            (sent.min(others), sent > others)
+        } else {
+            let sent = self.launch_all(true);
+            (sent.saturating_sub(1), sent > 0)
+        }
+    }
+
+    /// Whether all its packets leave as one train.
+    fn makes_a_train(&self) -> bool {
+        let lengths = &self.outgoing.rooms.lengths[..self.count];
+        let [first, .., last] = lengths else { return false };
+        // A shorter last one: behind one as long as the others the other side puts what comes next.
+        let are_equal = lengths[..lengths.len() - 1].iter().all(|length| length == first) && last < first;
+        let bytes = (first + ICRC_BYTES) * (lengths.len() - 1) + last + ICRC_BYTES;
+        are_equal && lengths.len() <= self.train && bytes <= LONGEST && self.port.own().sends_trains()
+    }
+
     /// Whether there is no room for another.
     pub(crate) fn is_full(&self) -> bool {
         self.count == BURST
@@ -347,7 +395,13 @@ impl Burst<'_> {
 
     /// Sends what there is: how many have left, the first of them, where there was no room for the others. What
     /// does not leave for another reason is lost, as on the way.
+    #[inline(always)]
     pub(crate) fn launch(&mut self) -> usize {
+        self.launch_all(false)
+    }
+
+    /// The same; the last first, if it `is_turned`.
+    fn launch_all(&mut self, is_turned: bool) -> usize {
         let count = std::mem::take(&mut self.count);
         let wire = wire_flow(self.flow.source, udp_port(), self.flow.destination);
         let (Some(wire), Outgoing { outbox, rooms, recent }) = (wire, &mut *self.outgoing) else {
@@ -359,16 +413,16 @@ impl Burst<'_> {
             }
             faults.packets_leave(rooms.lengths[..count].iter().map(|length| *length as u64).sum());
         }
-        let mut packets = Launched { rooms, count, ahead: recent.of(&wire), sealed: 0 };
+        let mut packets = Launched { rooms, count, is_turned, ahead: recent.of(&wire), sealed: 0 };
         let sent = outbox.send_in_trains(self.port.own(), &self.flow, &mut packets, self.train);
-        let sealed = packets.sealed;
         let left = if sent.error == Some(SendError::Full) { sent.packets } else { count };
         if let Some(capture) = capture::active() {
             let mut batch = capture.batch();
-            for nth in 0..left.min(sealed) {
-                let (packet, behind) = rooms.rooms[nth].split_at(rooms.lengths[nth]);
+            for room in (0..left.min(packets.sealed)).map(|nth| packets.room(nth)) {
+                let Rooms { rooms, lengths, identifications } = &*packets.rooms;
+                let (packet, behind) = rooms[room].split_at(lengths[room]);
                 let icrc = behind.first_chunk().expect("room for it");
-                batch.add_sealed(&wire, rooms.identifications[nth], packet, icrc);
+                batch.add_sealed(&wire, identifications[room], packet, icrc);
             }
         }
         left

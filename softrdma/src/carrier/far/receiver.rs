@@ -83,6 +83,13 @@ impl Receiver {
         self.identifications.admits(arrived.identification)
     }
 
+    /// Whether the peer takes an acknowledgement first that comes in one train with requests before it, as an
+    /// ironverbs host does. With IPv6 nothing shows another.
+    #[inline]
+    pub(crate) fn knows_trains(&self) -> bool {
+        self.identifications.are_of_trains()
+    }
+
     /// Takes the first of some requests from the peer with those that [join](Responder::join) it, and does what
     /// it asks for: whether the queue pair broke over it, and how many they were.
     #[inline(never)]

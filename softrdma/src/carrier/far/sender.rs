@@ -24,8 +24,8 @@ pub(crate) struct Sender {
     first: u64,
     /// There was no room for a packet, which is to be sent when that is over.
     pub(crate) held_up: Pause,
-    /// What is to be answered leaves behind the request that is sent: an acknowledgement, by the same call.
-    pub(crate) is_answered_behind: bool,
+    /// What is to be answered leaves with the request that is sent: an acknowledgement, by the same call.
+    pub(crate) is_answered: bool,
 }
 
 impl Sender {
@@ -35,7 +35,7 @@ impl Sender {
     /// [`Error::NoMemory`](crate::error::Error::NoMemory).
     pub(crate) fn new(peer: Peer, requests: u32, max_rd_atomic: u8) -> Result<Self> {
         let requester = Requester::new(requests, max_rd_atomic)?;
-        Ok(Self { peer, requester, begun: 0, first: 0, held_up: Pause::default(), is_answered_behind: false })
+        Ok(Self { peer, requester, begun: 0, first: 0, held_up: Pause::default(), is_answered: false })
     }
 
     /// Begins to send, the first packet with this PSN.

@@ -219,14 +219,14 @@ impl Inbox {
     }
 }
 
-/// The packets that the kernel put together. Of a request and the acknowledgement that left behind it the
-/// latter is first: what it ends has ended when the program has the request.
+/// The packets that the kernel put together. Of requests and the acknowledgement that left behind them the
+/// latter is first: what it ends has ended when the program has what the requests bring.
 fn in_order(bytes: &[u8], segment: usize) -> impl Iterator<Item = &[u8]> {
-    let (first, rest) = bytes.split_at(segment.min(bytes.len()));
+    let (before, last) = bytes.split_at(bytes.len().saturating_sub(1) / segment * segment);
     let is_request = |packet: &[u8]| opcode(packet).is_some_and(|opcode| !opcode.operation().is_response());
-    let is_behind = rest.len() <= segment && opcode(rest) == Some(Opcode::ACKNOWLEDGE) && is_request(first);
-    let before = if is_behind { rest } else { &[] };
-    before.chunks(segment).chain(bytes[..bytes.len() - before.len()].chunks(segment))
+    let is_behind = opcode(last) == Some(Opcode::ACKNOWLEDGE) && before.chunks(segment).all(is_request);
+    let (first, rest) = if is_behind { (last, before) } else { (&[][..], bytes) };
+    first.chunks(segment).chain(rest.chunks(segment))
 }
 
 fn opcode(packet: &[u8]) -> Option<Opcode> {
@@ -238,16 +238,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_acknowledgement_comes_before_the_request_that_it_came_with() {
+    fn an_acknowledgement_comes_before_the_requests_that_it_came_with() {
         const SEND: u8 = 4;
         const ANSWER: u8 = 0x10;
         const ACKNOWLEDGE: u8 = 0x11;
         let of = |bytes: &'static [u8]| in_order(bytes, 3).collect::<Vec<_>>();
         assert_eq!(of(&[SEND, 1, 1, ACKNOWLEDGE, 2]), [&[ACKNOWLEDGE, 2][..], &[SEND, 1, 1]]);
+        let many = &[SEND, 1, 1, SEND, 2, 2, ACKNOWLEDGE, 3, 3];
+        assert_eq!(of(many), [&[ACKNOWLEDGE, 3, 3], &[SEND, 1, 1], &[SEND, 2, 2]]);
         // Others stay as they are: an answer before it ends by itself alone.
         for bytes in [
             &[ANSWER, 1, 1, ACKNOWLEDGE, 2][..],
-            &[SEND, 1, 1, SEND, 2, 2, ACKNOWLEDGE, 3],
+            &[SEND, 1, 1, ANSWER, 2, 2, ACKNOWLEDGE, 3],
             &[SEND, 1, 1, SEND],
             &[ACKNOWLEDGE, 1, 1, ACKNOWLEDGE, 2],
             &[ACKNOWLEDGE, 1],

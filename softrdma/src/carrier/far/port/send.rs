@@ -38,7 +38,7 @@ const PACKETS: usize = 128;
 /// Packets of a train (`UDP_MAX_SEGMENTS`, of Linux before 6.9).
 const TRAIN: usize = 64;
 /// Bytes of a train, which is one datagram at first, with the longer headers of IPv6.
-const LONGEST: usize = 65_535 - 40 - 8;
+pub(crate) const LONGEST: usize = 65_535 - 40 - 8;
 
 /// Bytes to be sent, which the kernel reads while it sends.
 #[derive(Debug, Clone, Copy)]
