@@ -55,7 +55,9 @@ pub fn wait(fds: &[i32]) {
 pub fn receive_all(inbox: &mut Inbox, socket: &Socket, mut tell: impl FnMut(&Flow, &[u8])) -> Received {
     let mut sum = Received::default();
     loop {
-        let one = inbox.receive(socket, |flow, all| all.iter().for_each(|bytes| tell(flow, bytes))).unwrap();
+        let one = inbox
+            .receive(socket, |flow, all| all.iter().for_each(|segment| tell(flow, segment.bytes)))
+            .unwrap();
         sum.packets += one.packets;
         sum.passed += one.passed;
         sum.lost += one.lost;

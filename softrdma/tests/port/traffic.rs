@@ -8,7 +8,7 @@ use softrdma::testing::port::Port;
 use softrdma::testing::port::error::SendError;
 use softrdma::testing::port::flow::Flow;
 use softrdma::testing::port::options::Options;
-use softrdma::testing::port::receive::{Inbox, Received};
+use softrdma::testing::port::receive::{Inbox, Received, Segment};
 use softrdma::testing::port::send::{Outbox, PIECES, Packet, Piece, Sent};
 use softrdma::testing::port::set::COMMON;
 use softrdma::testing::port::socket::Socket;
@@ -167,6 +167,48 @@ fn round_trips(options: Options, prepare: impl Fn(bool), identifications: &[u16]
             let sent = send_all(&mut outbox, port.own(), &flow, &packets(2, &LENGTHS));
             assert_eq!(sent, Sent { packets: LENGTHS.len(), error: None });
             words.get::<1>(0);
+        }
+    };
+    two(near, far);
+}
+
+/// Also of several datagrams: a message leaves in more than one where its first packet is longer.
+#[test]
+fn packets_of_one_flow_that_came_together_are_told_together() {
+    const TRAINS: [usize; 9] = [1024, 1024, 8, 1024, 1024, 8, 1024, 1024, 8];
+    let far = |words: &Words| {
+        let port = Port::open(2, Options::default()).unwrap();
+        let mut inbox = Inbox::new().unwrap();
+        let train = [(0, 1040), (1, 1040), (2, 24)];
+        // They have left; still some may come later.
+        let seen = (0..1000).any(|_| {
+            words.put(1, &[1]);
+            words.get::<1>(1);
+            let mut told = Vec::new();
+            while told.iter().map(Vec::len).sum::<usize>() < TRAINS.len() {
+                wait(&[port.own().raw()]);
+                let tell = |_: &Flow, all: &[Segment<'_>]| {
+                    told.push(
+                        all.iter().map(|segment| (segment.nth, segment.bytes.len())).collect::<Vec<_>>(),
+                    );
+                };
+                inbox.receive(port.own(), tell).unwrap();
+            }
+            assert_eq!(told.concat(), [train, train, train].concat());
+            // Until nothing is there, each call asks for more than the one before.
+            inbox.receive(port.own(), |_, _| panic!("more than was sent")).unwrap();
+            told == [train.to_vec(), [train, train].concat()]
+        });
+        words.put(1, &[0]);
+        assert!(seen);
+    };
+    let near = |words: &Words| {
+        let port = Port::open(0, Options::default()).unwrap();
+        let mut outbox = Outbox::new().unwrap();
+        while words.get(0) == [1] {
+            let sent = send_all(&mut outbox, port.own(), &flow(ADDRESSES[0], 0), &packets(2, &TRAINS));
+            assert_eq!(sent, Sent { packets: TRAINS.len(), error: None });
+            words.put(0, &[0]);
         }
     };
     two(near, far);

@@ -10,7 +10,7 @@ use super::port::error::PortError;
 use super::port::flow::Flow;
 use super::port::number::udp_port;
 use super::port::options::Options;
-use super::port::receive::Inbox;
+use super::port::receive::{Inbox, Segment};
 use super::port::send::{Outbox, Packet as Sealed, Piece};
 use super::port::set::COMMON;
 use super::port::share::{Shared, poll};
@@ -134,7 +134,7 @@ impl Management {
             }
             let received = self.inbox.receive(&self.common, |flow, all| {
                 taken += all.len();
-                for bytes in all {
+                for Segment { bytes, .. } in all {
                     if let Some((wire, packet, identification)) = packet(flow, 0, bytes)
                         && let Some(mad) = mad(&packet)
                     {

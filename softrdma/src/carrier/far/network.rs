@@ -14,7 +14,7 @@ use super::port::error::{PortError, SendError};
 use super::port::flow::Flow;
 use super::port::number::udp_port;
 use super::port::options::Options;
-use super::port::receive::{Inbox, TOGETHER};
+use super::port::receive::{Inbox, Segment, TOGETHER};
 use super::port::send::{LONGEST, Outbox, Packets, Part};
 use super::port::socket::Socket;
 use super::port::{Port, groups};
@@ -25,7 +25,6 @@ use crate::shm::copy::Span;
 use crate::wire::connection::Mtu;
 use crate::wire::flow::Flow as WireFlow;
 use crate::wire::icrc::{self, Ahead, ICRC_BYTES, Recent};
-use crate::wire::opcode::Opcode as WireOpcode;
 use crate::wire::packet::{Head, MAX_HEAD, Packet};
 
 /// Packets that leave together: two datagrams full of the longest.
@@ -221,16 +220,9 @@ fn take(incoming: &mut Incoming, socket: &Socket, now: u64, tell: &mut impl FnMu
             let mut arrived = Batch::<_, TOGETHER>::new();
             let Some(wire) = wire_flow_of(flow) else { return tell(&[]) };
             let ahead = recent.of(&wire);
-            // As they stand in a train, before an acknowledgement in it was put first.
-            let is_turned = all.len() > 1 && all[0].first() == Some(&WireOpcode::ACKNOWLEDGE.byte());
-            for (nth, bytes) in all.iter().enumerate() {
-                let likely = match (is_turned, nth) {
-                    (false, _) => nth,
-                    (true, 0) => all.len() - 1,
-                    (true, _) => nth - 1,
-                } as u16;
+            for Segment { bytes, nth } in all {
                 // rule: wire-icrc
-                if let Some(identification) = ahead.identification(likely, bytes)
+                if let Some(identification) = ahead.identification(*nth, bytes)
                     && let Some(packet) = &packet(bytes)
                 {
                     if let Some(capture) = capture::active() {

@@ -11,7 +11,7 @@ use super::error::PortError;
 use super::flow::{Flow, NAME, name};
 use super::number::asked_for;
 use super::options::Options;
-use super::receive::Inbox;
+use super::receive::{Inbox, Segment};
 use super::send::{Outbox, Packet, Piece};
 use super::set::{COMMON, place_of, prepare};
 use super::share::{PATIENCE, Shared, poll};
@@ -83,7 +83,7 @@ fn send_to_itself(options: Options) -> Result<Option<Cut>, PortError> {
     let (mut whole, mut other) = (0, 0);
     while whole + other < sent && poll(receiver.raw(), PATIENCE)? {
         let received = inbox.receive(&receiver, |_, all| {
-            for bytes in all {
+            for Segment { bytes, .. } in all {
                 let expected = packets.get(whole).is_some_and(|packet| packet[..length(whole)] == **bytes);
                 *if expected { &mut whole } else { &mut other } += 1;
             }

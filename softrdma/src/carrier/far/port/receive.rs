@@ -6,9 +6,9 @@ use std::net::Ipv6Addr;
 use ironverbs_os::growth::{try_box, try_room};
 
 use crate::carrier::far::batch::Batch;
-use crate::carrier::near::bytes::PARTS;
 use crate::error::Error;
 use crate::wire::opcode::Opcode;
+use crate::wire::packet::BTH_BYTES;
 
 use super::control::Control;
 use super::flow::{Flow, NAME, name};
@@ -24,8 +24,17 @@ const MESSAGES: usize = 8;
 /// Bytes of the longest.
 const LONGEST: usize = 1 << 16;
 
-/// Packets that are told together, at most.
-pub const TOGETHER: usize = PARTS;
+/// Packets that are told together, at most: two messages of 64 KiB with the largest path MTU.
+pub const TOGETHER: usize = 32;
+
+/// A packet of a datagram.
+#[derive(Debug, Clone, Copy)]
+pub struct Segment<'a> {
+    /// What is behind the UDP header, whatever it is, and at least one byte.
+    pub bytes: &'a [u8],
+    /// Its number in the datagram that the kernel made of several.
+    pub nth: u16,
+}
 
 /// What became of one call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -83,19 +92,17 @@ impl Inbox {
         })?)
     }
 
-    /// Tells the packets that have come for the socket's place, with the flow of each; waits for none. Those
-    /// that the kernel put together are told together, at most [`TOGETHER`]. What the
-    /// kernel put together with them although it is for another place is passed on there. Packets to a group
-    /// are for the socket of [`groups`](super::groups), and it has no others.
-    ///
-    /// The bytes are those behind the UDP header, whatever they are, and at least one.
+    /// Tells the packets that have come for the socket's place, with the flow of each; waits for none. Those of
+    /// one flow that came together are told together, at most [`TOGETHER`]. What the kernel put together with
+    /// them although it is for another place is passed on there. Packets to a group are for the socket of
+    /// [`groups`](super::groups), and it has no others.
     ///
     /// # Errors
     /// The `errno` value of `recvmsg`, but that nothing is there.
     pub fn receive(
         &mut self,
         socket: &Socket,
-        mut tell: impl FnMut(&Flow, &[&[u8]]),
+        mut tell: impl FnMut(&Flow, &[Segment<'_>]),
     ) -> Result<Received, i32> {
         let mut received = Received::default();
         let count = match self.fetch(socket) {
@@ -109,8 +116,15 @@ impl Inbox {
         received.may_be_more = count == self.asks_for;
         received.more = received.may_be_more && count > 1;
         self.asks_for = (2 * count).min(MESSAGES);
+        let mut together = (None, Batch::<_, TOGETHER>::new());
+        let mut tell_all = |(flow, segments): &mut (Option<Flow>, Batch<_, TOGETHER>)| {
+            if let Some(flow) = flow.as_ref().filter(|_| !segments.all().is_empty()) {
+                tell(flow, segments.all());
+                segments.truncate(0);
+            }
+        };
         for nth in 0..count {
-            let Some((flow, bytes, segment)) = self.message(nth) else {
+            let Some((flow, bytes, length)) = self.message(nth) else {
                 received.lost += 1;
                 continue;
             };
@@ -120,28 +134,31 @@ impl Inbox {
                 received.lost += 1;
                 continue;
             }
-            let mut together = Batch::<_, TOGETHER>::new();
-            for packet in in_order(bytes, segment) {
-                if together.all().len() == TOGETHER {
-                    tell(&flow, together.all());
-                    together.truncate(0);
+            if together.0 != Some(flow) {
+                tell_all(&mut together);
+                together.0 = Some(flow);
+            }
+            for segment in in_order(bytes, length) {
+                if together.1.all().len() == TOGETHER {
+                    tell_all(&mut together);
                 }
                 if is_for_groups {
                     received.packets += 1;
-                    together.push(packet);
+                    together.1.push(segment);
                     continue;
                 }
-                if place_of(packet) != socket.place() {
-                    let is_passed = pass::on(socket, &flow, packet);
+                if place_of(segment.bytes) != socket.place() {
+                    let is_passed = pass::on(socket, &flow, segment.bytes);
                     *if is_passed { &mut received.passed } else { &mut received.lost } += 1;
                     continue;
                 }
-                match pass::opened(&flow, packet) {
-                    Passed::No => together.push(packet),
+                match pass::opened(&flow, segment.bytes) {
+                    Passed::No => together.1.push(segment),
                     Passed::From(from, packet) if place_of(packet) == socket.place() => {
-                        tell(&flow, together.all());
-                        together.truncate(0);
-                        tell(&from, &[packet]);
+                        tell_all(&mut together);
+                        let mut alone = (Some(from), Batch::new());
+                        alone.1.push(Segment { bytes: packet, nth: 0 });
+                        tell_all(&mut alone);
                     }
                     Passed::From(..) => {
                         received.lost += 1;
@@ -150,8 +167,8 @@ impl Inbox {
                 }
                 received.packets += 1;
             }
-            tell(&flow, together.all());
         }
+        tell_all(&mut together);
         Ok(received)
     }
 
@@ -219,14 +236,27 @@ impl Inbox {
     }
 }
 
-/// The packets that the kernel put together. Of requests and the acknowledgement that left behind them the
-/// latter is first: what it ends has ended when the program has what the requests bring.
-fn in_order(bytes: &[u8], segment: usize) -> impl Iterator<Item = &[u8]> {
-    let (before, last) = bytes.split_at(bytes.len().saturating_sub(1) / segment * segment);
+/// The packets that the kernel put together, each of this length but the last. Of requests and the
+/// acknowledgement that left behind them the latter is first: what it ends has ended when the program has what
+/// the requests bring. A negative one stays, since the queue pair may break over it.
+fn in_order(bytes: &[u8], length: usize) -> impl Iterator<Item = Segment<'_>> {
+    // Most are one packet, which is not worth a division.
+    let count =
+        if bytes.len() > length { bytes.len().div_ceil(length) } else { usize::from(!bytes.is_empty()) };
+    let (before, last) = bytes.split_at(count.saturating_sub(1) * length);
     let is_request = |packet: &[u8]| opcode(packet).is_some_and(|opcode| !opcode.operation().is_response());
-    let is_behind = opcode(last) == Some(Opcode::ACKNOWLEDGE) && before.chunks(segment).all(is_request);
-    let (first, rest) = if is_behind { (last, before) } else { (&[][..], bytes) };
-    first.chunks(segment).chain(rest.chunks(segment))
+    let is_behind = is_positive(last) && before.chunks(length).all(is_request);
+    let first = if is_behind { count - 1 } else { 0 };
+    (first..count).chain(0..first).map(move |nth| {
+        let bytes = &bytes[nth * length..];
+        Segment { bytes: &bytes[..length.min(bytes.len())], nth: nth as u16 }
+    })
+}
+
+/// Whether it is an acknowledgement, and the upper bits of its syndrome say that nothing is missing.
+fn is_positive(packet: &[u8]) -> bool {
+    opcode(packet) == Some(Opcode::ACKNOWLEDGE)
+        && packet.get(BTH_BYTES).is_some_and(|syndrome| syndrome >> 5 == 0)
 }
 
 fn opcode(packet: &[u8]) -> Option<Opcode> {
@@ -237,26 +267,45 @@ fn opcode(packet: &[u8]) -> Option<Opcode> {
 mod tests {
     use super::*;
 
+    /// The numbers of these packets, by opcode and syndrome, as they are told; the last is shorter.
+    fn told(packets: &[(u8, u8)]) -> Vec<u16> {
+        let mut bytes = Vec::new();
+        for (opcode, syndrome) in packets {
+            bytes.extend([*opcode; BTH_BYTES]);
+            bytes.extend([*syndrome, 0, 0, 0]);
+        }
+        bytes.truncate(bytes.len().saturating_sub(2));
+        let length = BTH_BYTES + 4;
+        let segments: Vec<_> = in_order(&bytes, length).collect();
+        for Segment { bytes: segment, nth } in &segments {
+            let from = &bytes[usize::from(*nth) * length..];
+            assert_eq!(*segment, &from[..length.min(from.len())]);
+        }
+        segments.iter().map(|segment| segment.nth).collect()
+    }
+
     #[test]
     fn an_acknowledgement_comes_before_the_requests_that_it_came_with() {
-        const SEND: u8 = 4;
-        const ANSWER: u8 = 0x10;
-        const ACKNOWLEDGE: u8 = 0x11;
-        let of = |bytes: &'static [u8]| in_order(bytes, 3).collect::<Vec<_>>();
-        assert_eq!(of(&[SEND, 1, 1, ACKNOWLEDGE, 2]), [&[ACKNOWLEDGE, 2][..], &[SEND, 1, 1]]);
-        let many = &[SEND, 1, 1, SEND, 2, 2, ACKNOWLEDGE, 3, 3];
-        assert_eq!(of(many), [&[ACKNOWLEDGE, 3, 3], &[SEND, 1, 1], &[SEND, 2, 2]]);
-        // Others stay as they are: an answer before it ends by itself alone.
-        for bytes in [
-            &[ANSWER, 1, 1, ACKNOWLEDGE, 2][..],
-            &[SEND, 1, 1, ANSWER, 2, 2, ACKNOWLEDGE, 3],
-            &[SEND, 1, 1, SEND],
-            &[ACKNOWLEDGE, 1, 1, ACKNOWLEDGE, 2],
-            &[ACKNOWLEDGE, 1],
-            &[SEND, 1, 1],
+        const SEND: (u8, u8) = (4, 0);
+        const ANSWER: (u8, u8) = (0x10, 0);
+        const ACKNOWLEDGED: (u8, u8) = (0x11, 0x1f);
+        const NOT_READY: (u8, u8) = (0x11, 0x2e);
+        const REFUSED: (u8, u8) = (0x11, 0x62);
+        assert_eq!(told(&[SEND, ACKNOWLEDGED]), [1, 0]);
+        assert_eq!(told(&[SEND, SEND, ACKNOWLEDGED]), [2, 0, 1]);
+        // Others stay as they are: an answer before it ends by itself alone, and what it says may end the rest.
+        for packets in [
+            &[ANSWER, ACKNOWLEDGED][..],
+            &[SEND, ANSWER, ACKNOWLEDGED],
+            &[SEND, SEND],
+            &[SEND, NOT_READY],
+            &[SEND, SEND, REFUSED],
+            &[ACKNOWLEDGED, ACKNOWLEDGED],
+            &[ACKNOWLEDGED],
+            &[SEND],
             &[],
         ] {
-            assert_eq!(of(bytes), bytes.chunks(3).collect::<Vec<_>>());
+            assert_eq!(told(packets), (0..packets.len() as u16).collect::<Vec<_>>());
         }
     }
 }
