@@ -16,6 +16,7 @@ use super::QueuePair;
 use super::send::SendSide;
 use crate::carrier::far::pause::Left;
 use crate::carrier::far::receiver::Receiver;
+use crate::wire::opcode::Transport;
 
 /// Queue pairs whose acknowledgements wait at a time.
 const MOST: usize = 16;
@@ -182,17 +183,20 @@ impl QueuePair {
     /// Sends what was posted, the last request of so many bytes, after what is to be answered or with it.
     #[inline(never)]
     pub(super) fn send_posted(&self, side: &mut SendSide, length: u64) {
-        if side.far.is_none() {
+        let SendSide { far: Some(far), ring, .. } = side else {
             self.work(side, true);
             return;
-        }
+        };
         let began = self.device().now();
-        let is_small = side.ring.len() == 1 && length <= SMALL;
-        match side.far.as_mut().filter(|_| is_small) {
-            Some(far) => far.is_answered = true,
-            None => self.answer_or_keep(),
+        let is_unreliable = far.peer.transport == Transport::Uc;
+        far.is_answered = !is_unreliable && ring.len() == 1 && length <= SMALL;
+        if !far.is_answered {
+            self.answer_or_keep();
         }
+        // With UC what has left has ended, and is completed before another thread takes the answer to it.
+        let held = is_unreliable.then(|| self.arrivals.lock());
         self.work(side, true);
+        drop(held);
         if side.far.as_mut().is_some_and(|far| std::mem::take(&mut far.is_answered)) {
             // What was posted has not left, or there is more to be answered.
             self.answer_or_keep();

@@ -211,10 +211,11 @@ impl QueuePair {
         // The process may have been stopped while an answer came.
         far.requester.expire(self.device().taken_at());
         loop {
-            let has_ended = self.end_far(side, &mut far);
+            self.end_far(side, &mut far);
             let has_begun = self.begin_requests(side, &mut far);
             self.transmit(side, &mut far, network);
-            if !has_ended && !has_begun {
+            // With UC what has left has ended; with RC, too, what could not be read.
+            if !has_begun && !far.requester.has_done() {
                 break;
             }
         }
@@ -222,9 +223,8 @@ impl QueuePair {
         self.tell_drained(side);
     }
 
-    /// Completes the requests that have ended; whether there were some.
-    fn end_far(&self, side: &mut SendSide, far: &mut Sender) -> bool {
-        let mut has_ended = false;
+    /// Completes the requests that have ended.
+    fn end_far(&self, side: &mut SendSide, far: &mut Sender) {
         while let Some(done) = far.requester.done() {
             let Some(request) = side.ring.front_posted() else { break };
             let action = match done.status {
@@ -242,9 +242,7 @@ impl QueuePair {
                 // All others were flushed.
                 far.forget();
             }
-            has_ended = true;
         }
-        has_ended
     }
 
     /// Gives requests of the queue to the wire's requester, and carries out what leaves no process once all

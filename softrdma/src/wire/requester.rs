@@ -471,6 +471,15 @@ impl Requester {
         Some(done)
     }
 
+    /// Whether one has ended, so that [`Requester::done`] has something.
+    #[must_use]
+    #[inline]
+    pub fn has_done(&self) -> bool {
+        let has_failed =
+            || self.failed.is_some_and(|failed| failed.ticket.0 <= self.head) && self.is_failed();
+        self.head != self.tail && (self.head < self.unfinished || has_failed())
+    }
+
     /// Whether a message has failed with all before it done, so that nothing is sent and nothing taken.
     #[must_use]
     #[inline]

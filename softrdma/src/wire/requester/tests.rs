@@ -90,9 +90,10 @@ fn what_has_ended_does_not_fail() {
     requester.fail(Ticket(0), Status::LocProtErr);
     // The payload of an answer that came is stored before the message is asked for.
     requester.fail(Ticket(1), Status::LocProtErr);
+    assert!(requester.has_done());
     assert_eq!(requester.done().unwrap().status, Status::LocProtErr);
     requester.fail(Ticket(7), Status::LocProtErr);
-    assert_eq!(requester.done(), None);
+    assert_eq!((requester.has_done(), requester.done()), (false, None));
 }
 
 #[test]
