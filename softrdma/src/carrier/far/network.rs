@@ -15,7 +15,7 @@ use super::port::flow::Flow;
 use super::port::number::udp_port;
 use super::port::options::Options;
 use super::port::receive::{Inbox, Segment, TOGETHER};
-use super::port::send::{LONGEST, Outbox, Packets, Part};
+use super::port::send::{Outbox, Packets, Part, is_train};
 use super::port::socket::Socket;
 use super::port::{Port, groups};
 use crate::capture;
@@ -323,9 +323,20 @@ impl Burst<'_> {
         length: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        if self.count == BURST {
+        if self.is_full() {
             self.launch();
         }
+        self.add(head, length, fill)
+    }
+
+    /// The same, where there is a room: one more than [`BURST`].
+    #[inline(always)]
+    fn add<E>(
+        &mut self,
+        head: &Head,
+        length: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
         let Rooms { rooms, lengths, .. } = &mut self.outgoing.rooms;
         let room = &mut rooms[self.count];
         let (headers, _) = room.split_first_chunk_mut().expect("longer than headers");
@@ -357,27 +368,16 @@ impl Burst<'_> {
     /// it has. In one train with them, where they make one and it `may_be_last` there; else it leaves before
     /// them, since whoever takes one datagram after the other is to have it before what it came with.
     pub(crate) fn launch_with(&mut self, acknowledgement: &Head, may_be_last: bool) -> (usize, bool) {
-        let (others, last) = (self.count, &mut self.outgoing.rooms);
-        let (headers, _) = last.rooms[others].split_first_chunk_mut().expect("longer than headers");
-        last.lengths[others] = acknowledgement.write(headers);
-        self.count += 1;
-        if may_be_last && self.makes_a_train() {
+        let others = self.count;
+        let Ok(()) = self.add::<Infallible>(acknowledgement, 0, |_| Ok(()));
+        let lengths = &self.outgoing.rooms.lengths[..self.count];
+        if may_be_last && self.port.own().sends_trains() && is_train(lengths, self.train) {
             let sent = self.launch_all(false);
             (sent.min(others), sent > others)
         } else {
             let sent = self.launch_all(true);
             (sent.saturating_sub(1), sent > 0)
         }
-    }
-
-    /// Whether all its packets leave as one train.
-    fn makes_a_train(&self) -> bool {
-        let lengths = &self.outgoing.rooms.lengths[..self.count];
-        let [first, .., last] = lengths else { return false };
-        // A shorter last one: behind one as long as the others the other side puts what comes next.
-        let are_equal = lengths[..lengths.len() - 1].iter().all(|length| length == first) && last < first;
-        let bytes = (first + ICRC_BYTES) * (lengths.len() - 1) + last + ICRC_BYTES;
-        are_equal && lengths.len() <= self.train && bytes <= LONGEST && self.port.own().sends_trains()
     }
 
     /// Whether there is no room for another.

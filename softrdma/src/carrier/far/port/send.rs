@@ -38,7 +38,7 @@ const PACKETS: usize = 128;
 /// Packets of a train (`UDP_MAX_SEGMENTS`, of Linux before 6.9).
 const TRAIN: usize = 64;
 /// Bytes of a train, which is one datagram at first, with the longer headers of IPv6.
-pub(crate) const LONGEST: usize = 65_535 - 40 - 8;
+const LONGEST: usize = 65_535 - 40 - 8;
 
 /// Bytes to be sent, which the kernel reads while it sends.
 #[derive(Debug, Clone, Copy)]
@@ -288,6 +288,20 @@ impl Outbox {
     }
 }
 
+/// Whether packets of these lengths, without their checksums, leave as one train with at most so many packets,
+/// of which the last is shorter: behind one as long as the others the kernel of the other side may put what
+/// comes next.
+pub(crate) fn is_train(lengths: &[usize], most: usize) -> bool {
+    let Some(([first, others @ ..], last)) = lengths.split_last().map(|(last, before)| (before, last)) else {
+        return false;
+    };
+    let bytes = lengths.iter().map(|length| length + SEAL).sum::<usize>();
+    others.iter().all(|length| length == first)
+        && last < first
+        && lengths.len() <= most.min(TRAIN)
+        && bytes <= LONGEST
+}
+
 /// Sends two pieces as one datagram to an address of this host, without further ado: whether it has left.
 pub(super) fn send_plain(socket: &Socket, to: std::net::Ipv6Addr, pieces: [&[u8]; 2]) -> bool {
     let mut name = name(to, udp_port(), 0);
@@ -301,4 +315,26 @@ pub(super) fn send_plain(socket: &Socket, to: std::net::Ipv6Addr, pieces: [&[u8]
     let (fd, flags) = (socket.raw(), libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
     // SAFETY: all that the message points to lives across the call, and is read there.
     uncancelled(|| unsafe { libc::sendmsg(fd, &raw const message, flags) }) >= 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_train_is_of_packets_of_one_length_and_a_shorter_one() {
+        assert!(is_train(&[20, 16], 2));
+        assert!(is_train(&[1036, 1036, 1036, 16], TRAIN));
+        // As many bytes as a datagram has.
+        let fits = (LONGEST - 16 - SEAL) / (4108 + SEAL);
+        let mut lengths = vec![4108; fits];
+        lengths.push(16);
+        assert!(is_train(&lengths, TRAIN));
+        lengths.insert(0, 4108);
+        assert!(!is_train(&lengths, TRAIN));
+        for lengths in [&[16, 16][..], &[12, 16], &[1036, 464, 16], &[1052, 1036, 16], &[16], &[]] {
+            assert!(!is_train(lengths, TRAIN), "{lengths:?}");
+        }
+        assert!(!is_train(&[1036, 1036, 16], 2));
+    }
 }
