@@ -123,10 +123,13 @@ fn beside_an_answer(is_known: bool, length: usize, orders: &[&[u32]]) {
 /// With an adapter nobody sees a send end behind the answer to it, and old programs take it for granted.
 #[test]
 fn one_leaves_before_an_answer() {
-    beside_an_answer(false, 8, &[&[0, 1]]);
-    beside_an_answer(false, 2048, &[&[0, 1, 2]]);
-    // These make no train with it.
-    beside_an_answer(true, 2500, &[&[0, 1, 2, 3]]);
+    // Where the program has not its processor alone, the acknowledgement may have left by itself.
+    for _ in 0..4 {
+        beside_an_answer(false, 8, &[&[0, 1]]);
+        beside_an_answer(false, 2048, &[&[0, 1, 2]]);
+        // These make no train with it.
+        beside_an_answer(true, 2500, &[&[0, 1, 2, 3]]);
+    }
 }
 
 /// The peer takes it first.
