@@ -71,7 +71,7 @@ impl QueuePair {
         let Some(mut arrivals) = answered else { return burst.launch() };
         let response = arrivals.as_mut().and_then(|receiver| receiver.responder.next_response(now));
         let (Some(receiver), Some(response)) = (arrivals.as_mut(), response) else { return burst.launch() };
-        let (sent, is_answered) = burst.launch_with(&response.head, receiver.knows_trains());
+        let (sent, is_answered) = burst.launch_with(&response.head, receiver.takes_acknowledgements_first());
         if !is_answered {
             receiver.responder.unsend(&response);
         }

@@ -15,7 +15,7 @@ const STEP: u16 = 1024;
 /// What is known of a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Identifications {
-    /// Packets that had one of a train, in a row, up to [`ENOUGH`].
+    /// Packets that had one of a train, up to [`ENOUGH`].
     low: u8,
     /// The last other one that was not taken.
     other: Option<u16>,

@@ -86,7 +86,7 @@ impl Receiver {
     /// Whether the peer takes an acknowledgement first that comes in one train with requests before it, as an
     /// ironverbs host does. With IPv6 nothing shows another.
     #[inline]
-    pub(crate) fn knows_trains(&self) -> bool {
+    pub(crate) fn takes_acknowledgements_first(&self) -> bool {
         self.identifications.are_of_trains()
     }
 
