@@ -52,12 +52,15 @@ struct Sight {
     /// Sleeps since the program was let come first, and after how many it is.
     sleeps: u32,
     tries: u32,
+    /// Looks that there were by then.
+    looks: u64,
 }
 
 impl Default for Sight {
     fn default() -> Self {
         let [tries, _] = TRIES;
-        Self { polls: false, before: Polling::default(), nap: NAPS[0], trust: 0, sleeps: tries, tries }
+        let (before, nap) = (Polling::default(), NAPS[0]);
+        Self { polls: false, before, nap, trust: 0, sleeps: tries, tries, looks: 0 }
     }
 }
 
@@ -83,9 +86,11 @@ impl Sight {
             return;
         }
         self.sleeps = self.sleeps.saturating_add(1);
-        if has_looked && self.sleeps >= self.tries {
+        // Not only since the last sleep: where this thread has the program's processor, that looks at nothing.
+        if now.looks != self.looks && self.sleeps >= self.tries {
             wait();
-            self.polls = polling().looks != now.looks;
+            self.looks = polling().looks;
+            self.polls = self.looks != now.looks;
             self.tries = if self.polls { TRIES[0] } else { TRIES[1].min(2 * self.tries) };
             (self.nap, self.trust, self.sleeps) = (NAPS[0], 0, 0);
         }
@@ -252,6 +257,20 @@ mod tests {
         // It is let come first, and does not.
         assert!(pair.pass(NAPS[1], 0, 0));
         assert!(!pair.sight.polls);
+    }
+
+    #[test]
+    fn who_has_no_processor_while_the_thread_takes_packets_is_let_come_too() {
+        let mut pair = Pair::default();
+        pair.pass(1000, 1000, 2);
+        pair.pass(NAPS[0], NAPS[0] / 4, 5);
+        assert!(!pair.sight.polls);
+        // Packets come all the time, so that the thread does not sleep.
+        assert!((1..TRIES[0]).all(|_| !pair.pass(0, 0, 0)));
+        let (at, looks) = (pair.polling.get(), pair.polling.get().looks + 1);
+        pair.sight.before = at;
+        pair.sight.look(|| pair.polling.get(), || pair.polling.set(Polling { looks, ..at }));
+        assert!(pair.sight.polls);
     }
 
     #[test]
