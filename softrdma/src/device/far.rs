@@ -38,6 +38,10 @@ use crate::wire::opcode::{Opcode as WireOpcode, Operation, Transport};
 use crate::wire::packet::Packet;
 use crate::wire::requester::message::{Message, Taken, Ticket};
 
+/// Nanoseconds for which requests wait for the acknowledgement that came before them: they come again, and a
+/// peer with the shortest time-out that is common gives up after twice as long.
+const MISSED: u64 = 250_000_000;
+
 /// The way that a path says, where it leads to another host.
 pub(super) fn way(path: &Path) -> Option<Way> {
     let source = path.source.filter(|_| path.is_global)?;
@@ -208,12 +212,20 @@ impl QueuePair {
         if side.requester.flushes() {
             far.forget();
         }
+        if self.has_missed.load(Ordering::Relaxed) {
+            self.follow_missed(side, &mut far);
+        }
         // The process may have been stopped while an answer came.
         far.requester.expire(self.device().taken_at());
         loop {
             self.end_far(side, &mut far);
             let has_begun = self.begin_requests(side, &mut far);
             self.transmit(side, &mut far, network);
+            if self.has_missed.load(Ordering::Relaxed) {
+                // This thread had no processor meanwhile.
+                self.follow_missed(side, &mut far);
+                continue;
+            }
             // With UC what has left has ended; with RC, too, what could not be read.
             if !has_begun && !far.requester.has_done() {
                 break;
@@ -318,6 +330,9 @@ impl QueuePair {
     /// Takes packets from another host that came together, this way. What follows from them follows when those
     /// that came with them are taken: [`QueuePair::settle_arrivals`].
     pub(super) fn arrived(&self, flow: &Flow, all: &[Arrived<'_>]) {
+        if self.has_missed.load(Ordering::Relaxed) && !self.take_missed() {
+            return;
+        }
         let mut arrivals = self.arrivals.lock();
         let Some(receiver) = arrivals.as_mut().filter(|receiver| receiver.peer.sent(flow)) else { return };
         let is_marked = flow.is_marked();
@@ -340,7 +355,9 @@ impl QueuePair {
         for run in admitted.all().chunk_by(|one, next| is_answer(one) == is_answer(next)) {
             if is_answer(&run[0]) {
                 held = None;
-                self.take_answers(flow, run);
+                if !self.take_answers(flow, run) && self.miss(flow, run) {
+                    return;
+                }
             } else if let Some(receiver) = held.get_or_insert_with(|| self.arrivals.lock()).as_mut()
                 // Since the answers before it may have been connected to another.
                 && receiver.peer.sent(flow)
@@ -361,16 +378,66 @@ impl QueuePair {
         }
     }
 
-    /// What answers end has ended before what comes behind them.
+    /// The program keeps the send queue: answers are as if they had been lost on the way, but for the last
+    /// acknowledgement, which comes once. Whether what comes behind them is lost as well: the peer may send
+    /// that again before it is asked for the acknowledgement.
+    #[cold]
+    fn miss(&self, flow: &Flow, answers: &[&Arrived<'_>]) -> bool {
+        let mut arrivals = self.arrivals.lock();
+        let Some(receiver) = arrivals.as_mut().filter(|receiver| receiver.peer.sent(flow)) else {
+            return true;
+        };
+        if receiver.peer.transport != Transport::Rc {
+            // Nothing there is sent again, and nothing acknowledged.
+            return false;
+        }
+        let now = self.device().now();
+        let since = receiver.missed.map_or(now, |(_, since)| since);
+        let last = answers.iter().map(|arrived| arrived.packet).rfind(Packet::is_acknowledgement);
+        if let Some(Packet { bth, headers, .. }) = last {
+            receiver.missed = Some((Packet { bth, headers, payload: &[] }, since));
+            self.has_missed.store(true, Ordering::Relaxed);
+        }
+        now.saturating_sub(since) <= MISSED
+    }
+
+    /// Takes the acknowledgement that was missed before what comes now; whether that is to be taken. The
+    /// program may keep the send queue until it comes, so it does not wait for ever.
+    #[cold]
+    fn take_missed(&self) -> bool {
+        if let Some(mut side) = self.send_side_soon() {
+            self.has_missed.store(false, Ordering::Relaxed);
+            if let Some(mut far) = side.far.take() {
+                self.follow_missed(&mut side, &mut far);
+                side.far = Some(far);
+                self.end_waiting(&mut side);
+            }
+            return true;
+        }
+        let since = self.arrivals.lock().as_ref().and_then(|receiver| Some(receiver.missed?.1));
+        since.is_none_or(|since| self.device().now().saturating_sub(since) > MISSED)
+    }
+
+    /// What the acknowledgement ends that was missed has ended.
+    #[cold]
+    fn follow_missed(&self, side: &mut SendSide, far: &mut Sender) {
+        self.has_missed.store(false, Ordering::Relaxed);
+        let missed = self.arrivals.lock().as_mut().and_then(|receiver| receiver.missed.take());
+        if let Some((packet, _)) = missed {
+            far.requester.take(&packet, self.device().now());
+            self.end_far(side, far);
+        }
+    }
+
+    /// What answers end has ended before what comes behind them; whether the program lets them be taken.
     #[inline(never)]
-    fn take_answers(&self, flow: &Flow, answers: &[&Arrived<'_>]) {
-        // The program keeps it: as if the answers had been lost on the way.
-        let Some(mut side) = self.send_side_soon() else { return };
+    fn take_answers(&self, flow: &Flow, answers: &[&Arrived<'_>]) -> bool {
+        let Some(mut side) = self.send_side_soon() else { return false };
         // Meanwhile it may have been connected to another.
         if !side.far.as_ref().is_some_and(|far| far.peer.sent(flow)) {
-            return;
+            return true;
         }
-        let Some(mut far) = side.far.take() else { return };
+        let Some(mut far) = side.far.take() else { return true };
         let is_marked = flow.is_marked();
         let mut read = ReadBytes::new();
         for Arrived { packet, .. } in answers {
@@ -384,6 +451,7 @@ impl QueuePair {
         self.end_far(&mut side, &mut far);
         side.far = Some(far);
         self.end_waiting(&mut side);
+        true
     }
 
     /// Where all that was posted has ended, the send queue waits for nothing; whether that is so.

@@ -121,6 +121,8 @@ pub struct QueuePair {
     pub(super) due_at: AtomicU64,
     /// Its send queue was kept when it was wanted last.
     is_kept: AtomicBool,
+    /// Its receiving side has an acknowledgement that was missed.
+    pub(super) has_missed: AtomicBool,
     closed: AtomicBool,
 }
 
@@ -265,6 +267,7 @@ impl QueuePair {
             timed_at: NOT_LISTED.into(),
             due_at: due::NEVER.into(),
             is_kept: false.into(),
+            has_missed: false.into(),
             closed: false.into(),
         })?)
     }

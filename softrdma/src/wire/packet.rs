@@ -289,6 +289,13 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
+    /// Whether it acknowledges requests, and is neither an answer with more nor says that something is missing.
+    #[must_use]
+    pub fn is_acknowledgement(&self) -> bool {
+        self.bth.opcode == Opcode::ACKNOWLEDGE
+            && self.headers.aeth.is_some_and(|aeth| aeth.syndrome >> 5 == 0)
+    }
+
     /// Reads a UDP payload, without the ICRC at its end. None where it is no packet of RC, UC or UD, and no
     /// congestion notification: an opcode or a transport version that is not known, headers that are cut off, a
     /// length that is no multiple of 4 bytes, more pad than payload, payload where the opcode has none.

@@ -3,15 +3,13 @@
 use std::time::{Duration, Instant};
 
 use softrdma::rules::verbs::{QpState, QpType};
-use softrdma::wire::opcode::{Extra, Opcode, Operation, Position};
+use softrdma::wire::opcode::Opcode;
 use softrdma::wire::packet::Headers;
 use softrdma_testing::child::begin;
 use softrdma_testing::device::*;
 
 use crate::hosts::*;
-use crate::peer::{ACKNOWLEDGED, RawPeer};
-
-const SEND: (Operation, Position, Extra) = (Operation::Send, Position::Only, Extra::Nothing);
+use crate::peer::{ACKNOWLEDGED, RawPeer, SEND};
 
 /// Takes a message by a poll, so that its acknowledgement waits for the program, the peer of which has the
 /// queue pair's number from `words`; then does something else with it.

@@ -7,11 +7,10 @@ use softrdma::wire::packet::{Aeth, Bth, Headers, Reth};
 use softrdma_testing::device::*;
 
 use crate::hosts::*;
-use crate::peer::{ACKNOWLEDGED, RawPeer};
+use crate::peer::{ACKNOWLEDGED, RawPeer, SEND};
 
 /// Type of service: congestion experienced.
 const CONGESTION: u8 = 3;
-const SEND: (Operation, Position, Extra) = (Operation::Send, Position::Only, Extra::Nothing);
 
 fn is_notification(bth: &Bth) -> bool {
     bth.opcode == Opcode::CONGESTION_NOTIFICATION

@@ -10,7 +10,7 @@ use softrdma_testing::network::ip;
 
 use crate::full::narrow_sockets;
 use crate::hosts::*;
-use crate::peer::RawPeer;
+use crate::peer::{RawPeer, SEND};
 
 const GROUP: &str = "239.8.8.8";
 const GROUP_QP: u32 = 0xff_ffff;
@@ -84,8 +84,7 @@ fn addresses_that_are_not_on_the_network_reach_nobody() {
         let connected = node.end(QpType::Rc);
         bring_up(&connected.qp, &hosts[0].attributes(0x4321), QpState::Rts);
         connected.receive(9, 0, 100);
-        let send = (Operation::Send, Position::Only, Extra::Nothing);
-        peer.request((connected.qp.qp_num(), 1), send, Headers::NONE, &[1; 8]);
+        peer.request((connected.qp.qp_num(), 1), SEND, Headers::NONE, &[1; 8]);
         connected.done(9);
         node.device.set_network_addresses([(gid(0), 1)].into_iter());
         peer.send(bth(end.qp.qp_num()), headers(QKEY), &[2; 9]);

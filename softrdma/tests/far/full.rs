@@ -11,7 +11,7 @@ use softrdma_testing::device::*;
 use softrdma_testing::network::ip;
 
 use crate::hosts::*;
-use crate::peer::{ACKNOWLEDGED, PORT, RawPeer};
+use crate::peer::{ACKNOWLEDGED, PORT, RawPeer, SEND};
 
 /// Leaves the sockets of RoCE of this process room for one packet that waits to leave.
 pub fn narrow_sockets() -> usize {
@@ -78,8 +78,7 @@ impl Drop for Silence<'_> {
 /// Both know where the other's address is.
 fn meet(peer: &RawPeer, end: &End) {
     end.receive(1, 0, 8);
-    let what = (Operation::Send, Position::Only, Extra::Nothing);
-    peer.request((end.qp.qp_num(), 1), what, Headers::NONE, &[1; 8]);
+    peer.request((end.qp.qp_num(), 1), SEND, Headers::NONE, &[1; 8]);
     peer.next();
     end.done(1);
 }

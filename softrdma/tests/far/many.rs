@@ -1,12 +1,11 @@
 //! Packets for many queue pairs at once.
 
 use softrdma::rules::verbs::{QpState, QpType};
-use softrdma::wire::opcode::{Extra, Operation, Position};
 use softrdma::wire::packet::Headers;
 use softrdma_testing::device::*;
 
 use crate::hosts::*;
-use crate::peer::RawPeer;
+use crate::peer::{RawPeer, SEND};
 
 #[test]
 fn each_is_answered() {
@@ -18,8 +17,7 @@ fn each_is_answered() {
             end.receive(1, 0, 8);
         }
         for end in &ends {
-            let send = (Operation::Send, Position::Only, Extra::Nothing);
-            peer.request((end.qp.qp_num(), 1), send, Headers::NONE, &[1; 8]);
+            peer.request((end.qp.qp_num(), 1), SEND, Headers::NONE, &[1; 8]);
         }
         ends.iter().for_each(|_| drop(peer.next()));
         ends.iter().for_each(|end| assert_eq!(end.done(1).byte_len, 8));

@@ -17,6 +17,9 @@ pub const PORT: u16 = 4791;
 /// The syndrome of an acknowledgement.
 pub const ACKNOWLEDGED: u8 = 0x1f;
 
+/// A message of one packet.
+pub const SEND: (Operation, Position, Extra) = (Operation::Send, Position::Only, Extra::Nothing);
+
 /// See the module.
 pub struct RawPeer {
     socket: UdpSocket,

@@ -9,7 +9,7 @@ use softrdma_testing::device::*;
 use softrdma_testing::network::ip;
 
 use crate::hosts::*;
-use crate::peer::{ACKNOWLEDGED, RawPeer};
+use crate::peer::{ACKNOWLEDGED, RawPeer, SEND};
 
 #[test]
 fn messages_go_both_ways() {
@@ -190,8 +190,7 @@ fn a_drained_queue_pair_takes_another_way() {
         end.done(2);
         // And what it asks for from there is carried out.
         end.receive(3, 0, 8);
-        let send = (Operation::Send, Position::Only, Extra::Nothing);
-        new.request((end.qp.qp_num(), 1), send, Headers::NONE, &[1; 8]);
+        new.request((end.qp.qp_num(), 1), SEND, Headers::NONE, &[1; 8]);
         end.done(3);
         assert!(!old.has_packet());
     });

@@ -24,6 +24,7 @@ use crate::shm::atomics;
 use crate::shm::bounce::{self, Origin};
 use crate::wire::identification::Identifications;
 use crate::wire::opcode::{Operation, Transport};
+use crate::wire::packet::Packet;
 use crate::wire::responder::Responder;
 use crate::wire::responder::step::{Executed, Piece, Step};
 
@@ -52,6 +53,9 @@ pub(crate) struct Receiver {
     has_heard: bool,
     /// What came since it was asked.
     fresh: Fresh,
+    /// An acknowledgement that came while the program kept the send queue, and since when (the device's clock,
+    /// nanoseconds): what comes behind it is taken after it.
+    pub(crate) missed: Option<(Packet<'static>, u64)>,
     /// The own queue pair.
     target: Target,
 }
@@ -74,7 +78,7 @@ impl Receiver {
         responder.start(peer.connection(psn), max_dest_rd_atomic);
         let (identifications, has_heard, fresh) = (Identifications::default(), false, Fresh::default());
         let target = Target::own(endpoint, qp_num, qp)?;
-        Ok(Self { peer, responder, identifications, has_heard, fresh, target })
+        Ok(Self { peer, responder, identifications, has_heard, fresh, missed: None, target })
     }
 
     /// Whether a packet that came from the peer's address is the peer's.
