@@ -406,11 +406,12 @@ impl QueuePair {
     #[cold]
     fn take_missed(&self) -> bool {
         if let Some(mut side) = self.send_side_soon() {
-            self.has_missed.store(false, Ordering::Relaxed);
             if let Some(mut far) = side.far.take() {
                 self.follow_missed(&mut side, &mut far);
                 side.far = Some(far);
                 self.end_waiting(&mut side);
+            } else {
+                self.has_missed.store(false, Ordering::Relaxed);
             }
             return true;
         }

@@ -146,6 +146,13 @@ pub struct Aeth {
     pub msn: u32,
 }
 
+/// Whether a syndrome says that nothing is missing (IBA vol. 1 §9.7.5): its other bits are credits.
+#[must_use]
+#[inline]
+pub const fn is_positive(syndrome: u8) -> bool {
+    syndrome >> 5 == 0
+}
+
 /// Datagram extended transport header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Deth {
@@ -293,7 +300,7 @@ impl<'a> Packet<'a> {
     #[must_use]
     pub fn is_acknowledgement(&self) -> bool {
         self.bth.opcode == Opcode::ACKNOWLEDGE
-            && self.headers.aeth.is_some_and(|aeth| aeth.syndrome >> 5 == 0)
+            && self.headers.aeth.is_some_and(|aeth| is_positive(aeth.syndrome))
     }
 
     /// Reads a UDP payload, without the ICRC at its end. None where it is no packet of RC, UC or UD, and no

@@ -225,12 +225,18 @@ mod tests {
         assert_eq!(pair.sight.nap, NAPS[1]);
     }
 
-    #[test]
-    fn who_stops_is_noticed_after_one_nap_and_tried_again() {
+    /// A program that polled and has stopped.
+    fn stopped() -> Pair {
         let mut pair = Pair::default();
         pair.pass(1000, 1000, 2);
         pair.pass(NAPS[0], NAPS[0] / 4, 5);
         assert!(!pair.sight.polls);
+        pair
+    }
+
+    #[test]
+    fn who_stops_is_noticed_after_one_nap_and_tried_again() {
+        let mut pair = stopped();
         // For all that, the thread takes what comes, but to the last.
         assert!((1..TRIES[0]).all(|_| !pair.pass(1000, 900, 2)));
         assert!(pair.pass(1000, 900, 2));
@@ -261,10 +267,7 @@ mod tests {
 
     #[test]
     fn who_has_no_processor_while_the_thread_takes_packets_is_let_come_too() {
-        let mut pair = Pair::default();
-        pair.pass(1000, 1000, 2);
-        pair.pass(NAPS[0], NAPS[0] / 4, 5);
-        assert!(!pair.sight.polls);
+        let mut pair = stopped();
         // Packets come all the time, so that the thread does not sleep.
         assert!((1..TRIES[0]).all(|_| !pair.pass(0, 0, 0)));
         let (at, looks) = (pair.polling.get(), pair.polling.get().looks + 1);

@@ -10,7 +10,7 @@ use crate::rules::requester::RNR_FOR_EVER;
 use crate::rules::timers::rnr_timer;
 use crate::rules::verbs::Status;
 use crate::wire::opcode::{Opcode, Operation, Transport};
-use crate::wire::packet::Packet;
+use crate::wire::packet::{Packet, is_positive};
 
 /// What an AETH's syndrome says (IBA vol. 1 §9.7.5.2).
 enum Answer {
@@ -59,7 +59,7 @@ impl Requester {
             return Taken::Nothing;
         }
         self.tail_loss.heard(now);
-        if let Some(aeth) = packet.headers.aeth.filter(|aeth| aeth.syndrome >> 5 == 0) {
+        if let Some(aeth) = packet.headers.aeth.filter(|aeth| is_positive(aeth.syndrome)) {
             self.credits.told(aeth);
         }
         let syndrome = packet.headers.aeth.map(|aeth| aeth.syndrome);

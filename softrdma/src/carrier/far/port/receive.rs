@@ -8,7 +8,7 @@ use ironverbs_os::growth::{try_box, try_room};
 use crate::carrier::far::batch::Batch;
 use crate::error::Error;
 use crate::wire::opcode::Opcode;
-use crate::wire::packet::BTH_BYTES;
+use crate::wire::packet::{BTH_BYTES, is_positive};
 
 use super::control::Control;
 use super::flow::{Flow, NAME, name};
@@ -245,7 +245,7 @@ fn in_order(bytes: &[u8], length: usize) -> impl Iterator<Item = Segment<'_>> {
         if bytes.len() > length { bytes.len().div_ceil(length) } else { usize::from(!bytes.is_empty()) };
     let (before, last) = bytes.split_at(count.saturating_sub(1) * length);
     let is_request = |packet: &[u8]| opcode(packet).is_some_and(|opcode| !opcode.operation().is_response());
-    let is_behind = is_positive(last) && before.chunks(length).all(is_request);
+    let is_behind = is_acknowledgement(last) && before.chunks(length).all(is_request);
     let first = if is_behind { count - 1 } else { 0 };
     (first..count).chain(0..first).map(move |nth| {
         let bytes = &bytes[nth * length..];
@@ -253,10 +253,10 @@ fn in_order(bytes: &[u8], length: usize) -> impl Iterator<Item = Segment<'_>> {
     })
 }
 
-/// Whether it is an acknowledgement, and the upper bits of its syndrome say that nothing is missing.
-fn is_positive(packet: &[u8]) -> bool {
+/// Whether it is an acknowledgement, and says that nothing is missing.
+fn is_acknowledgement(packet: &[u8]) -> bool {
     opcode(packet) == Some(Opcode::ACKNOWLEDGE)
-        && packet.get(BTH_BYTES).is_some_and(|syndrome| syndrome >> 5 == 0)
+        && packet.get(BTH_BYTES).is_some_and(|syndrome| is_positive(*syndrome))
 }
 
 fn opcode(packet: &[u8]) -> Option<Opcode> {
